@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. Meson does the work; every target gets what it needs by itself.
+
+TEST_TOOLS      = etcd-3.6 kubernetes
+PYTHON          = $$(tools/deps python-path)
+PYTEST          = $(PYTHON) -m pytest -p no:cacheprovider
+REPORTS         = build/reports
+# CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
+WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
+
+.PHONY: build demo test test-unit test-tsan test-integration bench lint format fuzz deps install clean help
+
+build: ## the release binary, at build/raftsman
+	@tools/deps packages build
+	@tools/configure build/release --buildtype=release --optimization=2 $(WERROR)
+	@ninja -C build/release --quiet
+	@install -m 755 build/release/src/raftsman build/raftsman
+
+demo: build ## what works today, shown with real parts
+	@tools/deps packages test
+	@tools/deps python
+	@tools/deps tool $(TEST_TOOLS)
+	@$(PYTHON) test/demo.py
+
+test: test-unit test-integration ## all fast tests
+	@tools/tally $(REPORTS)/unit.xml $(REPORTS)/integration.xml
+
+test-unit: ## C unit tests and fuzz corpora, with address and undefined-behaviour sanitizers
+	@tools/deps packages build test
+	@tools/configure build/asan -Dtests=true -Db_sanitize=address,undefined $(WERROR)
+	@tools/unit build/asan $(REPORTS)/unit.xml
+
+test-tsan: ## the threaded modules, with the thread sanitizer
+	@tools/deps packages build test
+	@tools/configure build/tsan -Dtests=true -Db_sanitize=thread $(WERROR)
+	@tools/unit build/tsan $(REPORTS)/tsan.xml --suite threads
+
+test-integration: build ## our binary against real etcd and Kubernetes API servers
+	@tools/deps packages test
+	@tools/deps python
+	@tools/deps tool $(TEST_TOOLS)
+	@$(PYTEST) test/integration --junit-xml=$(REPORTS)/integration.xml
+
+bench: build ## what it costs, beside a peer in the same run
+	@tools/deps packages bench
+	@bench/run
+
+lint: ## formatting, static analysis, layers, scripts
+	@tools/deps packages build test lint
+	@tools/deps python
+	@tools/lint
+
+format: ## rewrite the sources in our layout
+	@tools/deps packages lint
+	@tools/deps python
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
+	@$(PYTHON) -m ruff format --quiet .
+
+fuzz: ## libFuzzer on every target; FUZZ_SECONDS each (default 60)
+	@tools/deps packages build test lint
+	@CC=clang-14 tools/configure build/fuzz -Dtests=true -Dfuzzer=true -Db_sanitize=address,undefined
+	@tools/fuzz build/fuzz
+
+deps: ## everything any target needs
+	@tools/deps
+
+install: build ## DESTDIR and PREFIX as usual
+	@DESTDIR=$(abspath $(DESTDIR)) meson install -C build/release --no-rebuild --quiet
+
+clean: ## remove build/; the tool cache outside the tree stays
+	@rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20

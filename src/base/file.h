@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Files read under a ceiling and written durably. */
+#pragma once
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct buf;
+struct ctx;
+
+/* Appends everything up to end of file. Also for pipes and FIFOs: it ends at the deadline.
+ * ERR_TOO_BIG past the buffer's ceiling · ERR_NOT_FOUND · ERR_DENIED · ERR_IO · those of ctx. */
+NODISCARD int file_read_fd(const struct ctx *ctx, int fd, struct buf *out, struct err *e);
+NODISCARD int file_read(const struct ctx *ctx, const char *path, struct buf *out, struct err *e);
+
+NODISCARD int file_write_all(int fd, struct str bytes, struct err *e);
+
+/* A file that appears whole or not at all, also across a power cut: written beside its name,
+ * synced, renamed, directory synced.
+ *
+ *     AUTO(file_replace_done) struct file_replace f = {0};
+ *     if (file_replace_begin(&f, path, 0600, e) < 0 || … write to f.fd … ||
+ *         file_replace_commit(&f, e) < 0) return -1;
+ */
+struct file_replace {
+    int fd;
+    int dir_fd;
+    char *path;
+    char *temp_name;
+    bool begun;
+};
+
+NODISCARD int file_replace_begin(struct file_replace *f, const char *path, mode_t mode,
+                                 struct err *e);
+NODISCARD int file_replace_commit(struct file_replace *f, struct err *e);
+void file_replace_done(struct file_replace *f); /* removes what was not committed */
+
+/* The three steps for bytes that are at hand. */
+NODISCARD int file_write_durable(const char *path, struct str bytes, mode_t mode, struct err *e);

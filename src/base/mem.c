@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static NORETURN void out_of_memory(void)
+{
+    static const char text[] = "raftsman: out of memory\n";
+    /* Nothing may allocate here, and the result changes nothing: we abort either way. */
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
+    (void)ignored;
+    abort();
+}
+
+void *xmalloc(size_t n)
+{
+    void *p = malloc(n > 0 ? n : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+    void *p = calloc(n > 0 ? n : 1, size > 0 ? size : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *xrealloc_array(void *p, size_t n, size_t size)
+{
+    void *grown = reallocarray(p, n > 0 ? n : 1, size > 0 ? size : 1);
+    if (!grown)
+        out_of_memory();
+    return grown;
+}
+
+char *xstrdup(const char *s)
+{
+    char *copy = strdup(s);
+    if (!copy)
+        out_of_memory();
+    return copy;
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        out_of_memory();
+    return text;
+}
+
+void secret_free(char *secret)
+{
+    if (!secret)
+        return;
+    explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
