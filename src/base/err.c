@@ -23,6 +23,7 @@ static void cut_tail(char *text, size_t size)
     memcpy(text + utf8_floor(text, size - sizeof(ellipsis)), ellipsis, sizeof(ellipsis));
 }
 
+static void print_text(char *text, size_t size, const char *fmt, va_list ap) FORMAT(3, 0);
 static void print_text(char *text, size_t size, const char *fmt, va_list ap)
 {
     int n = vsnprintf(text, size, fmt, ap);

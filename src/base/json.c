@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -23,9 +24,14 @@ int jparse(struct str s, json_t **out, struct err *e)
     /* A NUL is legal inside a Kubernetes annotation: refusing it would stop a whole watch. */
     json_t *v = json_loadb(s.p ? s.p : "", s.n,
                            JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
-    if (!v)
+    if (!v) {
+        /* jansson quotes the input, which may be a Secret: say what and where, not the bytes. */
+        char *quote = strstr(why.text, " near '");
+        if (quote)
+            *quote = '\0';
         return err_set(e, ERR_INVALID, 0, "json line %d column %d: %s", why.line, why.column,
                        why.text);
+    }
     *out = v;
     return 0;
 }

@@ -2,7 +2,8 @@
  * What every unit test includes: cmocka, and the few helpers tests share. Test functions are
  * named by the sentence they prove. */
 #pragma once
-/* clang-format off: cmocka.h needs these before it */
+/* cmocka.h needs these before it. */
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

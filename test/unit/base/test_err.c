@@ -80,9 +80,11 @@ static void errno_becomes_a_code_and_a_description(void **state)
         int value;
         enum err_code want;
     } rows[] = {
-        {ENOENT, ERR_NOT_FOUND},        {EEXIST, ERR_EXISTS},     {EACCES, ERR_DENIED},
-        {ECONNREFUSED, ERR_UNAVAILABLE}, {ETIMEDOUT, ERR_TIMEOUT}, {ENOSPC, ERR_IO},
-        {EFBIG, ERR_TOO_BIG},           {ECONNRESET, ERR_IO},     {99999, ERR_IO},
+        {ENOENT, ERR_NOT_FOUND},  {EEXIST, ERR_EXISTS},
+        {EACCES, ERR_DENIED},     {ECONNREFUSED, ERR_UNAVAILABLE},
+        {ETIMEDOUT, ERR_TIMEOUT}, {ENOSPC, ERR_IO},
+        {EFBIG, ERR_TOO_BIG},     {ECONNRESET, ERR_IO},
+        {99999, ERR_IO},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
