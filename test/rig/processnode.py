@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node without kubelet and containerd: containers are plain processes and start in moments.
+
+It registers itself with the real apiserver and does what our Pods use: init containers, volumes,
+probes, restarts with back-off, grace periods, status. For crash matrices and fault loops; nothing
+is called proven that ran only here. Pods are in `rig.processpod`.
+"""
+
+import ipaddress
+import itertools
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rig import nodeinit
+from rig.api import Api, ApiError
+from rig.images import Unpacked
+from rig.kubeletnode import LOADED
+from rig.processpod import Pod, timestamp
+
+
+class Node:
+    def __init__(self, directory):
+        self.directory = directory
+        self.about = nodeinit.enter(directory)
+        self.api = Api(self.about["kubeconfig"])
+        self.addresses = itertools.cycle(ipaddress.ip_network(self.about["pods"]).hosts())
+        self._name = self.about["name"]
+        self._images = {}
+        self._lock = threading.Lock()
+
+    def serve(self):
+        """Register, then run a thread for every Pod bound to this node."""
+        self._register()
+        threading.Thread(target=self._heartbeat, daemon=True).start()
+        pods = {}
+        for event, pod in self.api.follow(f"/api/v1/pods?fieldSelector=spec.nodeName={self._name}"):
+            uid = pod["metadata"]["uid"]
+            if uid not in pods and event != "DELETED":
+                pods[uid] = Pod(self, pod, number=len(pods))
+                pods[uid].start()
+            elif uid in pods:
+                pods[uid].seen = None if event == "DELETED" else pod
+
+    def image(self, name):
+        """The unpacked image of that name; None if the node has none."""
+        with self._lock:
+            for archive in [*self.about["images"], *(self.directory / "images").glob("*.tar")]:
+                if archive not in self._images:
+                    self._images[archive] = Unpacked(Path(archive), self.directory / "unpacked")
+            found = next((i for i in self._images.values() if name in i.names), None)
+            return found if found and found.root else None
+
+    def _register(self):
+        labels = {"kubernetes.io/hostname": self._name, "kubernetes.io/os": "linux"}
+        self.api.create("/api/v1/nodes", {"metadata": {"name": self._name, "labels": labels}})
+        capacity = {"cpu": "16", "memory": "64Gi", "pods": "200"}
+        times = {"lastHeartbeatTime": timestamp(), "lastTransitionTime": timestamp()}
+        status = {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "addresses": [{"type": "InternalIP", "address": self.about["address"]}],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "ProcessNode", **times}],
+        }
+        self.api.patch(f"/api/v1/nodes/{self._name}/status", {"status": status})
+        (self.directory / LOADED).touch()
+
+    def _heartbeat(self):
+        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        while True:
+            spec = {"holderIdentity": self._name, "leaseDurationSeconds": 12}
+            spec["renewTime"] = timestamp(".%f")
+            try:
+                body = {"metadata": {"name": self._name}, "spec": spec}
+                if not self.api.create(leases, body):
+                    self.api.patch(f"{leases}/{self._name}", {"spec": spec})
+            except (OSError, ApiError) as problem:
+                print(f"heartbeat: {problem}", flush=True)
+            time.sleep(2)
+
+
+if __name__ == "__main__":
+    Node(Path(sys.argv[1])).serve()
