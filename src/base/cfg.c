@@ -234,7 +234,7 @@ bool cfg_parse(const struct cfg_section *sections, size_t n_sections, int argc,
     size_t n_options = 0;
     for (size_t i = 0; i < n_sections; i++)
         n_options += sections[i].n;
-    auto_free const char **flags = xcalloc(n_options, sizeof(*flags));
+    auto_free const char **flags = xcalloc(n_options + 1, sizeof(*flags));
     struct parse p = {.sections = sections, .n_sections = n_sections, .flags = flags, .out = out};
 
     take_arguments(&p, argc, argv);

@@ -44,6 +44,11 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || ascii_is_digit(c);
 }
 
+static bool is_one_of(char c, const char *set)
+{
+    return c != '\0' && strchr(set, c);
+}
+
 /* Length of the secret behind an introduction that stands at `at`, and of the introduction. */
 static bool find_pair(struct str text, size_t at, size_t *intro_n, size_t *secret_n)
 {
@@ -55,7 +60,7 @@ static bool find_pair(struct str text, size_t at, size_t *intro_n, size_t *secre
         if (!str_eq_nocase(str_first(here, intro.n), intro))
             continue;
         size_t n = 0;
-        while (intro.n + n < here.n && !strchr(secret_texts[i].end, here.p[intro.n + n]))
+        while (intro.n + n < here.n && !is_one_of(here.p[intro.n + n], secret_texts[i].end))
             n++;
         *intro_n = intro.n;
         *secret_n = n;
@@ -71,7 +76,7 @@ static bool find_userinfo(struct str text, size_t at, size_t *intro_n, size_t *s
     if (!str_starts(here, STR("//")))
         return false;
     size_t colon = 0, last_at = 0;
-    for (size_t i = 2; i < here.n && !strchr("/?# \t\r\n\"'", here.p[i]); i++) {
+    for (size_t i = 2; i < here.n && !is_one_of(here.p[i], "/?# \t\r\n\"'"); i++) {
         if (here.p[i] == ':' && colon == 0)
             colon = i;
         if (here.p[i] == '@')
@@ -92,7 +97,7 @@ static bool find_pem(struct str text, size_t at, size_t *intro_n, size_t *secret
     if (!str_starts(here, begin))
         return false;
     const struct str label = str_first(str_from(here, begin.n), 64);
-    const char *close = memmem(label.p, label.n, "-----", 5);
+    const char *close = label.n > 0 ? memmem(label.p, label.n, "-----", 5) : NULL;
     if (!close ||
         !str_has_nocase((struct str){label.p, (size_t)(close - label.p)}, STR("PRIVATE KEY")))
         return false;

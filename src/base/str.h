@@ -25,9 +25,11 @@ static inline struct str str_c(const char *s)
 
 static inline struct str str_from(struct str s, size_t at) /* clamps */
 {
+    if (!s.p)
+        return (struct str){0};
     if (at > s.n)
         at = s.n;
-    return (struct str){s.p ? s.p + at : NULL, s.n - at};
+    return (struct str){s.p + at, s.n - at};
 }
 
 static inline struct str str_first(struct str s, size_t n) /* clamps */

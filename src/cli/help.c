@@ -8,13 +8,12 @@ enum { REFERENCE_MAX_BYTES = 256 * 1024 };
 
 static size_t sections_of(const struct command *c, struct cfg_section out[2])
 {
-    size_t n = 0;
-    if (c->n_options > 0)
-        out[n++] =
-            (struct cfg_section){.title = "Options", .options = c->options, .n = c->n_options};
-    out[n++] = (struct cfg_section){
+    const struct cfg_section own = {.title = "Options", .options = c->options, .n = c->n_options};
+    const struct cfg_section common = {
         .title = "Common options", .options = common_option_table, .n = common_option_count};
-    return n;
+    out[0] = own.n > 0 ? own : common;
+    out[1] = common;
+    return own.n > 0 ? 2 : 1;
 }
 
 void help_print_overview(struct buf *out)
