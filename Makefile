@@ -2,13 +2,14 @@
 # The front door. Meson does the work; every target gets what it needs by itself.
 
 TEST_TOOLS      = etcd-3.6 kubernetes
+RIG_TOOLS       = etcd-3.5 etcd-3.6 etcd-3.7 kubernetes coredns
 PYTHON          = $$(tools/deps python-path)
 PYTEST          = $(PYTHON) -m pytest -p no:cacheprovider
 REPORTS         = build/reports
 # CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
 WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
 
-.PHONY: build demo test test-unit test-tsan test-integration bench lint format fuzz deps install clean help
+.PHONY: build demo test test-unit test-tsan test-integration e2e bench lint format fuzz deps install clean help
 
 build: ## the release binary, at build/raftsman
 	@tools/deps packages build
@@ -40,6 +41,12 @@ test-integration: build ## our binary against real etcd and Kubernetes API serve
 	@tools/deps python
 	@tools/deps tool $(TEST_TOOLS)
 	@$(PYTEST) test/integration --junit-xml=$(REPORTS)/integration.xml
+
+e2e: build ## the end-to-end suite on a real Kubernetes of three nodes, on this machine (root)
+	@tools/deps packages test rig
+	@tools/deps python
+	@tools/deps tool $(RIG_TOOLS)
+	@$(PYTEST) test/e2e --junit-xml=$(REPORTS)/e2e.xml
 
 bench: build ## what it costs, beside a peer in the same run
 	@tools/deps packages bench

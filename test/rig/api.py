@@ -27,6 +27,10 @@ class ApiError(RigError):
         self.status = status
 
 
+# Whatever may come of a request to an apiserver that is slow, restarting or gone.
+FAILURES = (OSError, http.client.HTTPException, ApiError)
+
+
 def write_kubeconfig(path, url, ca, pair):
     """A kubeconfig with everything inside. JSON is YAML, and needs no library to be read."""
 
@@ -126,28 +130,29 @@ class Api:
                     raise ApiError("WATCH", path, status.get("code"), status.get("message"))
                 yield event["type"], event["object"]
 
-    def follow(self, path):
-        """Every object of a collection and then every change, for ever, as (type, object).
+    def follow(self, path, handle):
+        """Call `handle(type, object)` for every object of a collection and then for every change.
 
-        Objects listed anew after a broken stream come as ADDED again; what vanished meanwhile is
-        not reported, so the caller must also look at what it has from time to time.
+        Never returns. When the stream or `handle` fails, everything is listed anew and comes as
+        ADDED again, so what failed is tried until it succeeds. What vanished meanwhile is not
+        reported: the caller must also look at what it has from time to time.
         """
         while True:
             try:
                 listed = self.get(path)
                 for item in listed["items"]:
-                    yield "ADDED", item
-                version = listed["metadata"]["resourceVersion"]
-                for kind, item in self.watch(path, version):
-                    yield kind, item
-            except (OSError, http.client.HTTPException, ApiError, ValueError):
+                    handle("ADDED", item)
+                for kind, item in self.watch(path, listed["metadata"]["resourceVersion"]):
+                    handle(kind, item)
+            except FAILURES as problem:
+                print(f"{path}: {problem}", flush=True)
                 time.sleep(0.5)
 
     def ready(self):
         """Whether the apiserver says it is ready."""
         try:
             return self.get("/readyz") == "ok"
-        except (OSError, http.client.HTTPException, ApiError):
+        except FAILURES:
             return False
 
     def _open(self, method, path, body, content_type, timeout):

@@ -90,13 +90,13 @@ def _parser():
         "kill-pod",
         lambda rig, options: faults.kill_pod(rig, options.namespace, options.pod),
         "kill the processes of a Pod's containers",
-        argument("-9", action="store_true", dest="kill", help="as always"),
+        argument("-9", action="store_true", dest="kill", help="the only signal there is"),
         argument("-n", "--namespace", default="default"),
         argument("pod"),
     )
     command(
         "volume",
-        lambda rig, options: _volume(rig, options),
+        _volume,
         "lose the content of a claim's volume, or its last free byte",
         argument("verb", choices=("lose", "fill")),
         argument("-n", "--namespace", default="default"),

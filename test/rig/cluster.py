@@ -4,7 +4,7 @@
 from rig import dns, images, instance, network, preflight, volumes
 from rig.api import Api
 from rig.cgroups import Group
-from rig.controlplane import ControlPlane
+from rig.controlplane import ControlPlane, make_user
 from rig.errors import RigError
 from rig.node import Node
 from rig.process import Processes
@@ -71,6 +71,10 @@ class Kubernetes:
         with self.state.locked():
             self._take_down()
 
+    def user(self, name, group=None):
+        """The kubeconfig of a user who may do what RBAC grants to that name and group."""
+        return make_user(self.state.directory, self.api.url, name, group=group)
+
     def load_image(self, archive):
         """Give an image to every node, for as long as the rig is up."""
         for node in self.nodes.values():
@@ -94,7 +98,7 @@ class Kubernetes:
         dns.start(processes, control_plane)
         for node in nodes:
             node.start(kind)
-        dns.wait_ready(processes)
+        dns.wait_ready(processes, number.address)
         for node in nodes:
             node.wait_ready(self.api)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cluster DNS: CoreDNS on the control plane's address."""
 
-import urllib.request
+import socket
+import struct
 
-from rig import ports, tools
+from rig import tools
 from rig.api import Api
 
 NAME = "coredns"
@@ -22,7 +23,6 @@ COREFILE = """\
     cache 5 {{
         denial 9984 1
     }}
-    ready {ready}
 }}
 """
 
@@ -47,28 +47,29 @@ def start(processes, control_plane):
             "subjects": [{"apiGroup": group, "kind": "User", "name": NAME}],
         },
     )
-    address = control_plane.address
     corefile = processes.directory / "Corefile"
-    corefile.write_text(
-        COREFILE.format(
-            address=address,
-            kubeconfig=control_plane.user(NAME),
-            ready=f"{address}:{ports.free(address)}",
-        )
-    )
+    kubeconfig = control_plane.user(NAME)
+    corefile.write_text(COREFILE.format(address=control_plane.address, kubeconfig=kubeconfig))
     processes.start(NAME, [tools.binary("coredns", "coredns"), "-conf", corefile])
 
 
-def wait_ready(processes):
-    """Wait until CoreDNS has read what there is and answers from it."""
-    corefile = (processes.directory / "Corefile").read_text()
-    url = f"http://{corefile.partition('ready ')[2].split()[0]}/ready"
+def wait_ready(processes, address):
+    """Wait until CoreDNS knows the one Service that every cluster has."""
+    process = processes.get(NAME)
+    process.wait_ready(lambda: knows(address, "kubernetes.default.svc.cluster.local"), 30)
 
-    def ready():
+
+def knows(server, name):
+    """Whether a DNS server answers with an address for that name."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    # A header with one recursive question, then the question: type A, class IN.
+    query = struct.pack("!6H", 1, 0x0100, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, 1, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(1)
+        client.connect((server, 53))
         try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                return answer.status == 200
+            client.send(query)
+            answer = client.recv(512)
         except OSError:
             return False
-
-    processes.get(NAME).wait_ready(ready, 30)
+    return len(answer) > 12 and struct.unpack("!6H", answer[:12])[3] > 0

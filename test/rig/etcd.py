@@ -40,7 +40,7 @@ class Cluster:
         flags=(),
         name="etcd",
     ):
-        """With `tls`, clients and peers need a certificate of `self.authority`; `self.client` is one.
+        """With `tls`, clients and peers need a certificate of `authority`, such as `client`.
 
         `flags` are passed to every member as they are.
         """

@@ -19,7 +19,7 @@ def stop_dns(rig):
 
 def start_dns(rig):
     rig.processes.restart(dns.NAME)
-    dns.wait_ready(rig.processes)
+    dns.wait_ready(rig.processes, rig.instance.address)
 
 
 def restart_apiserver(rig):

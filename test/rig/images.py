@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Image archives for the nodes, made by `tools/image` at first need and kept in the cache."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -29,21 +30,15 @@ def cache():
 
 def standard():
     """The archives every node gets: pause, a shell, and each etcd in the tool cache."""
-    return [pause(), busybox(), *(etcd(tool_set) for tool_set in available_etcd())]
-
-
-def available_etcd():
-    found = []
+    archives = [pause(), busybox()]
     for tool_set in ETCD_SETS:
-        try:
-            tools.directory(tool_set)
-        except Missing:
-            continue
-        found.append(tool_set)
-    return found
+        with contextlib.suppress(Missing):
+            archives.append(etcd(tool_set))
+    return archives
 
 
 def pause():
+    """The program that holds a Pod's namespaces; containerd starts no Pod without it."""
     source = Path(__file__).with_name("pause.c")
     program = cache() / "pause"
     if not _fresh(program, [source]):
@@ -55,10 +50,7 @@ def pause():
 
 def busybox():
     """A shell that is its own `cat`, `nslookup`, `wget` and so on: no more links are needed."""
-    program = shutil.which("busybox")
-    if not program:
-        raise Missing("busybox is not installed: run `tools/deps packages rig`")
-    files = {"/bin/busybox": Path(program), "/bin/sh": "@busybox"}
+    files = {"/bin/busybox": Path(shutil.which("busybox")), "/bin/sh": "@busybox"}
     return _archive(BUSYBOX, files, ["--cmd=/bin/sh"])
 
 
@@ -76,6 +68,7 @@ def etcd_image(tool_set="etcd-3.6"):
 
 
 def _archive(image, files, options):
+    """The archive of an image, made unless there is one younger than its files."""
     path = cache() / f"{image.rpartition('/')[2].replace(':', '-')}.tar"
     maker = tools.REPOSITORY / "tools" / "image"
     with (cache() / "lock").open("w") as lock:
@@ -120,10 +113,12 @@ class Unpacked:
     @property
     def root(self):
         if not self._root.exists():
+            draft = self._root.with_suffix(".part")
             with tarfile.open(self._archive) as outer:
                 layer = outer.extractfile(self._manifest["Layers"][0])
                 with tarfile.open(fileobj=layer) as files:
-                    files.extractall(self._root, filter="fully_trusted")
+                    files.extractall(draft)
+            draft.rename(self._root)
         return self._root
 
     def command(self, container):

@@ -18,6 +18,8 @@ MAX_NODES = 9
 
 @dataclass(frozen=True)
 class Instance:
+    """One number."""
+
     number: int
 
     @property

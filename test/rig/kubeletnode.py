@@ -9,9 +9,6 @@ from rig import nodeinit
 from rig.nodefiles import SOCKET
 from rig.wait import until
 
-# Exists when the node has all its images; `rig.node` waits for it.
-LOADED = "loaded"
-
 # What a kubelet sets the kernel to. These are the whole machine's, so it is shown files that
 # already have the values, and leaves the real ones alone.
 KUBELET_SYSCTLS = {
@@ -25,7 +22,6 @@ KUBELET_SYSCTLS = {
 
 
 def main(directory):
-    (directory / LOADED).unlink(missing_ok=True)
     node = nodeinit.enter(directory)
     _mount(directory)
     daemons = {_spawn("containerd", "--config", directory / "containerd.toml"): "containerd"}
@@ -49,7 +45,7 @@ def main(directory):
             if status:
                 sys.exit("an image could not be imported")
             if not importing:
-                (directory / LOADED).touch()
+                (directory / nodeinit.LOADED).touch()
 
 
 def import_command(address, archive):

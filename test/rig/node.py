@@ -6,24 +6,26 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from rig import network, nodefiles, tools, volumes
 from rig.cgroups import Group
 from rig.errors import RigError
 from rig.instance import MAX_NODES
-from rig.kubeletnode import LOADED, import_command
+from rig.kubeletnode import import_command
+from rig.nodeinit import LOADED
 from rig.process import state_letter
 from rig.wait import until
 
 READY_SECONDS = 120
 
 # What is executed as the first process of a node of each kind.
-KINDS = {"kubelet": "rig.kubeletnode", "process": "rig.processnode"}
+KINDS = {"kubelet": "kubeletnode", "process": "processnode"}
 
 
 class Node:
+    """A node of either kind, by its number."""
+
     def __init__(self, processes, instance, index):
         self.name = f"node{index}"
         self.directory = processes.directory / "nodes" / self.name
@@ -61,7 +63,7 @@ class Node:
         self._group.create()
         namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc"]
         words = ["unshare", *namespaces, "--propagation=slave", "--fork", "--kill-child"]
-        words += ["--mount-proc", sys.executable, "-m", KINDS[kind], self.directory]
+        words += ["--mount-proc", *tools.module(KINDS[kind]), self.directory]
         self._processes.start(self.name, [*volumes.inside(self._processes), *words])
         network.plug(self._instance, self._index, self._process)
 
@@ -82,9 +84,13 @@ class Node:
         self._process.wait_ready(ready, READY_SECONDS)
 
     def stop(self):
-        """Cut the power: kubelet and containers end without a word."""
+        """Cut the power: kubelet and containers end without a word.
+
+        Their control groups go too, as on a real machine: kubelet is slow to start over old ones.
+        """
         self._process.stop(grace=0)
         self._group.kill()
+        self._group.remove()
         network.unplug(self._instance, self._index)
 
     def pause(self):
@@ -102,6 +108,7 @@ class Node:
             self._group.signal(signal.SIGCONT)
             network.set_plugged(self._instance, self._index, True)
         else:
+            self._group.create()
             self._processes.restart(self.name)
             network.plug(self._instance, self._index, self._process)
         self.wait_ready(api, since)

@@ -14,9 +14,13 @@ from rig import network
 from rig.cgroups import Group
 from rig.wait import until
 
+# Exists when the node has all its images; `rig.node` waits for it.
+LOADED = "loaded"
+
 
 def enter(directory):
     """Make the machine look like the node described by `node.json`, which is returned."""
+    (directory / LOADED).unlink(missing_ok=True)
     node = json.loads((directory / "node.json").read_text())
     Group(node["cgroup"]).enter()
     socket.sethostname(node["name"])

@@ -32,13 +32,12 @@ KUBELET_KERNEL = {
 
 def check(nodes, kind):
     """Raise `Missing`, in one line, for the first thing that is not there."""
-    tools.directory("etcd-3.6")
-    tools.directory("kubernetes")
-    if nodes == 0:
-        return
-    tools.directory("coredns")
-    if os.geteuid() != 0:
+    if nodes and os.geteuid() != 0:
         raise Missing("nodes need root: run as root, or with --nodes 0")
+    for tool_set in ("etcd-3.6", "kubernetes") + (("coredns",) if nodes else ()):
+        tools.directory(tool_set)
+    if not nodes:
+        return
     real = kind == "kubelet"
     for program in PROGRAMS + (KUBELET_PROGRAMS if real else ()):
         if not shutil.which(program):

@@ -7,6 +7,7 @@ before it executes the program: whoever kills the parent at any moment still fin
 runs. See `rig.state` for the lock that closes the remaining gap.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig.errors import RigError
-from rig.wait import until
+from rig.wait import TimedOut, until
 
 PR_SET_PDEATHSIG = 1
+KILL_SECONDS = 10
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -52,54 +54,44 @@ class Process:
     started: int
     log: Path
 
-    def _open(self):
+    def alive(self):
+        with self._handle() as fd:
+            return fd is not None
+
+    def signal(self, number):
+        """Send a signal, unless the process is gone."""
+        with self._handle() as fd, contextlib.suppress(ProcessLookupError):
+            if fd is not None:
+                signal.pidfd_send_signal(fd, number)
+
+    def stop(self, grace=5.0):
+        """TERM, then KILL after `grace` seconds; returns when the process is gone."""
+        with self._handle() as fd, contextlib.suppress(ProcessLookupError):
+            if fd is not None:
+                if grace:
+                    signal.pidfd_send_signal(fd, signal.SIGTERM)
+                if not _exited(fd, grace):
+                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+                if not _exited(fd, KILL_SECONDS):
+                    raise RigError(f"{self.name} (pid {self.pid}) survived SIGKILL")
+        # Collect the exit status if it was our own child.
+        if start_time(self.pid) == self.started:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, os.WNOHANG)
+
+    @contextlib.contextmanager
+    def _handle(self):
         """A pidfd of exactly this process, or None if it is gone."""
         try:
             fd = os.pidfd_open(self.pid)
         except ProcessLookupError:
-            return None
-        if start_time(self.pid) == self.started and not _exited(fd, 0):
-            return fd
-        os.close(fd)
-        return None
-
-    def alive(self):
-        fd = self._open()
-        if fd is None:
-            return False
-        os.close(fd)
-        return True
-
-    def signal(self, number):
-        """Send a signal; False if the process is gone."""
-        fd = self._open()
-        if fd is None:
-            return False
+            yield None
+            return
         try:
-            signal.pidfd_send_signal(fd, number)
-        except ProcessLookupError:
-            return False
+            same = start_time(self.pid) == self.started and not _exited(fd, 0)
+            yield fd if same else None
         finally:
             os.close(fd)
-        return True
-
-    def stop(self, grace=5.0):
-        """TERM, then KILL after `grace` seconds; returns when the process is gone."""
-        fd = self._open()
-        if fd is not None:
-            try:
-                for number, patience in (signal.SIGTERM, grace), (signal.SIGKILL, 10):
-                    if patience:
-                        signal.pidfd_send_signal(fd, number)
-                    if _exited(fd, patience):
-                        break
-                else:
-                    raise RigError(f"{self.name} (pid {self.pid}) survived SIGKILL")
-            except ProcessLookupError:
-                pass
-            finally:
-                os.close(fd)
-        _reap(self.pid)
 
     def tail(self, lines=20):
         """The end of the log, or all of it if `lines` is None."""
@@ -119,7 +111,7 @@ class Process:
 
         try:
             until(ready_or_dead, seconds, f"{self.name} is ready", every=0.05)
-        except AssertionError as late:
+        except TimedOut as late:
             raise RigError(f"{late}\n{self.tail()}") from None
 
 
@@ -137,16 +129,13 @@ class Processes:
         self.die_with_parent = die_with_parent
         self._records = self.directory / "run"
         self._logs = self.directory / "logs"
-        self._records.mkdir(parents=True, exist_ok=True)
-        self._logs.mkdir(exist_ok=True)
 
-    def start(self, name, argv, env=None):
-        """Start a program under a name that nothing alive uses; output is appended to its log.
-
-        `env` is added to our own environment.
-        """
+    def start(self, name, argv):
+        """Start a program under a name that nothing alive uses; output is appended to its log."""
         if (running := self.get(name)) and running.alive():
             raise RigError(f"{name} already runs with pid {running.pid}")
+        self._records.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(exist_ok=True)
         words = [os.fspath(word) for word in argv]
         record, log, parent = self._records / name, self._logs / f"{name}.log", os.getpid()
 
@@ -157,15 +146,12 @@ class Processes:
                     os._exit(1)
             if self.group:
                 self.group.enter()
-            draft = record.with_name(f".{name}")
-            pid = os.getpid()
-            draft.write_text(
-                json.dumps({"pid": pid, "started": start_time(pid), "argv": words, "env": env})
-            )
+            pid, draft = os.getpid(), record.with_name(f".{name}")
+            draft.write_text(json.dumps({"pid": pid, "started": start_time(pid), "argv": words}))
             draft.rename(record)
 
         with log.open("ab") as output:
-            _spawn(words, os.environ | (env or {}), output.fileno(), enter)
+            _spawn(words, output.fileno(), enter)
         return self.get(name)
 
     def get(self, name):
@@ -181,7 +167,7 @@ class Processes:
         """Stop a recorded process if it runs, and start it again as it was started before."""
         known = json.loads((self._records / name).read_text())
         self.get(name).stop(grace)
-        return self.start(name, known["argv"], known["env"])
+        return self.start(name, known["argv"])
 
     def all(self):
         """Every recorded process."""
@@ -198,10 +184,10 @@ class Processes:
             process.stop(grace=max(0.0, deadline - time.monotonic()))
 
 
-def _spawn(words, env, output, enter):
-    """Fork and execute in a new session. Returns once the program runs, so after `enter()`.
+def _spawn(words, output, enter):
+    """Fork, `enter()` and execute in a new session. Returns once the program runs.
 
-    `subprocess` would do, but it holds every child to be waited for by the object that started it.
+    Unlike `subprocess`, which wants every child to be waited for by whoever started it.
     """
     reader, writer = os.pipe()
     pid = os.fork()
@@ -213,7 +199,7 @@ def _spawn(words, env, output, enter):
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            os.execvpe(words[0], words, env)
+            os.execvp(words[0], words)
         except (OSError, ValueError) as problem:
             os.write(writer, f"{words[0]}: {problem}".encode())
         finally:
@@ -222,18 +208,10 @@ def _spawn(words, env, output, enter):
     with open(reader) as failure:
         problem = failure.read()
     if problem:
-        _reap(pid)
+        os.waitpid(pid, 0)
         raise RigError(problem)
 
 
 def _exited(fd, seconds):
     """Whether the process behind a pidfd has ended, waiting up to `seconds` for it."""
     return bool(select.select([fd], [], [], seconds)[0])
-
-
-def _reap(pid):
-    """Collect the exit status if the process was our own child."""
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass

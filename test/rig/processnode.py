@@ -14,34 +14,28 @@ import time
 from pathlib import Path
 
 from rig import nodeinit
-from rig.api import Api, ApiError
+from rig.api import FAILURES, Api
 from rig.images import Unpacked
-from rig.kubeletnode import LOADED
 from rig.processpod import Pod, timestamp
 
 
 class Node:
+    """The node itself, inside its namespaces."""
+
     def __init__(self, directory):
         self.directory = directory
         self.about = nodeinit.enter(directory)
         self.api = Api(self.about["kubeconfig"])
         self.addresses = itertools.cycle(ipaddress.ip_network(self.about["pods"]).hosts())
         self._name = self.about["name"]
-        self._images = {}
+        self._images, self._pods = {}, {}
         self._lock = threading.Lock()
 
     def serve(self):
         """Register, then run a thread for every Pod bound to this node."""
         self._register()
         threading.Thread(target=self._heartbeat, daemon=True).start()
-        pods = {}
-        for event, pod in self.api.follow(f"/api/v1/pods?fieldSelector=spec.nodeName={self._name}"):
-            uid = pod["metadata"]["uid"]
-            if uid not in pods and event != "DELETED":
-                pods[uid] = Pod(self, pod, number=len(pods))
-                pods[uid].start()
-            elif uid in pods:
-                pods[uid].seen = None if event == "DELETED" else pod
+        self.api.follow(f"/api/v1/pods?fieldSelector=spec.nodeName={self._name}", self._handle)
 
     def image(self, name):
         """The unpacked image of that name; None if the node has none."""
@@ -64,7 +58,15 @@ class Node:
             "conditions": [{"type": "Ready", "status": "True", "reason": "ProcessNode", **times}],
         }
         self.api.patch(f"/api/v1/nodes/{self._name}/status", {"status": status})
-        (self.directory / LOADED).touch()
+        (self.directory / nodeinit.LOADED).touch()
+
+    def _handle(self, event, pod):
+        uid = pod["metadata"]["uid"]
+        if uid not in self._pods and event != "DELETED":
+            self._pods[uid] = Pod(self, pod, number=len(self._pods))
+            self._pods[uid].start()
+        elif uid in self._pods:
+            self._pods[uid].seen = None if event == "DELETED" else pod
 
     def _heartbeat(self):
         leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -75,7 +77,7 @@ class Node:
                 body = {"metadata": {"name": self._name}, "spec": spec}
                 if not self.api.create(leases, body):
                     self.api.patch(f"{leases}/{self._name}", {"spec": spec})
-            except (OSError, ApiError) as problem:
+            except FAILURES as problem:
                 print(f"heartbeat: {problem}", flush=True)
             time.sleep(2)
 

@@ -3,10 +3,12 @@
 in `rig.sandbox`."""
 
 import datetime
+import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from rig.api import ApiError
+from rig.api import FAILURES
 from rig.podfiles import PodFiles, expand
 from rig.probes import Probe
 from rig.sandbox import Container, Sandbox
@@ -14,6 +16,7 @@ from rig.sandbox import Container, Sandbox
 TICK = 0.1
 REFRESH_SECONDS = 5.0
 FIRST_BACKOFF, LAST_BACKOFF = 0.5, 10.0
+NAME_FILES = ("hosts", "resolv.conf")
 
 
 def timestamp(fraction=""):
@@ -50,29 +53,23 @@ class Pod(threading.Thread):
         while not self._leaving() and self._phase() not in ("Succeeded", "Failed"):
             try:
                 if time.monotonic() >= refresh:
-                    self.volumes = self.files.volumes()
+                    self._refresh()
                     refresh = time.monotonic() + REFRESH_SECONDS
-                self._step()
-                self._report()
-            except (OSError, KeyError, ApiError) as problem:
+                if self.seen:
+                    self._step()
+                    self._report()
+            except (*FAILURES, KeyError) as problem:
                 print(f"{self._path}: {problem}", flush=True)
             time.sleep(TICK)
         self._finish()
 
     def mounts(self, container):
         """Where a container sees what: (source, target, "ro" or "rw")."""
-        mounts = [
-            (
-                self.volumes[mount["name"]] / mount.get("subPath", ""),
-                mount["mountPath"],
-                "ro" if mount.get("readOnly") else "rw",
-            )
-            for mount in container.get("volumeMounts", [])
-        ]
-        return [
-            *mounts,
-            *((self.directory / f, f"/etc/{f}", "rw") for f in ("hosts", "resolv.conf")),
-        ]
+        mounts = [(self.directory / name, f"/etc/{name}", "rw") for name in NAME_FILES]
+        for mount in container.get("volumeMounts", []):
+            source = self.volumes[mount["name"]] / mount.get("subPath", "")
+            mounts.append((source, mount["mountPath"], "ro" if mount.get("readOnly") else "rw"))
+        return mounts
 
     def log(self, container):
         about = self.seen["metadata"]
@@ -80,17 +77,24 @@ class Pod(threading.Thread):
         directory.mkdir(parents=True, exist_ok=True)
         return directory / f"{container}.log"
 
+    def _refresh(self):
+        """Follow changed Secrets, and notice a deletion that the watch missed."""
+        found = self.node.api.find(self._path)
+        self.seen = found if found and found["metadata"]["uid"] == self._uid else None
+        if self.seen:
+            self.volumes = self.files.volumes()
+
     def _leaving(self):
         return self.seen is None or "deletionTimestamp" in self.seen["metadata"]
 
     def _write_names(self, hostname):
         zone = f"{self.seen['metadata']['namespace']}.svc.cluster.local"
-        full = f"{hostname}.{self.spec['subdomain']}.{zone}" if "subdomain" in self.spec else ""
-        hosts = f"127.0.0.1 localhost\n{self.address} {full} {hostname}\n"
-        (self.directory / "hosts").write_text(hosts)
-        search = f"search {zone} svc.cluster.local cluster.local\n"
-        nameserver = f"nameserver {self.node.about['gateway']}\n"
-        (self.directory / "resolv.conf").write_text(f"{search}{nameserver}options ndots:5\n")
+        own = [hostname, f"{hostname}.{self.spec.get('subdomain', 'pod')}.{zone}"]
+        hosts = f"127.0.0.1 localhost\n{self.address} {' '.join(own)}\n"
+        resolver = f"search {zone} svc.cluster.local cluster.local\noptions ndots:5\n"
+        resolver += f"nameserver {self.node.about['gateway']}\n"
+        for name, text in zip(NAME_FILES, (hosts, resolver), strict=True):
+            (self.directory / name).write_text(text)
 
     def _step(self):
         for runner in self._init:
@@ -101,29 +105,25 @@ class Pod(threading.Thread):
             runner.step()
 
     def _finish(self):
+        """Stop what still runs; if the Pod was deleted, let it go from the API too."""
         about = self.seen["metadata"] if self.seen else {}
         grace = about.get("deletionGracePeriodSeconds", 0)
-        stops = [threading.Thread(target=r.stop, args=[grace]) for r in self._init + self._main]
-        for thread in stops:
-            thread.start()
-        for thread in stops:
-            thread.join()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda runner: runner.stop_for_good(grace), self._init + self._main))
         self.sandbox.close()
         if self.seen:
             self._report()
         if self._leaving():
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self._uid}}
             self.node.api.delete(self._path, **options)
+            shutil.rmtree(self.directory)
 
     def _phase(self):
         if any(r.final() and not r.succeeded() for r in self._init):
             return "Failed"
         if all(r.final() for r in self._main):
             return "Succeeded" if all(r.succeeded() for r in self._main) else "Failed"
-        started = all(r.succeeded() for r in self._init) and any(
-            r.restarts or r.run for r in self._main
-        )
-        return "Running" if started else "Pending"
+        return "Running" if any(r.restarts or r.run for r in self._main) else "Pending"
 
     def _report(self):
         """Send the status if it differs from what was sent last."""
@@ -177,8 +177,11 @@ class Runner:
 
     def stop(self, grace):
         if self.run:
-            self.run.stop(grace)
-            self._ended(self.run.exit_code())
+            self._ended(self.run.stop(grace))
+
+    def stop_for_good(self, grace):
+        self._policy = "Never"
+        self.stop(grace)
 
     def status(self):
         return {

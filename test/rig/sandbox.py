@@ -94,6 +94,7 @@ class Container:
         return 128 - code if code is not None and code < 0 else code
 
     def stop(self, grace):
+        """TERM to the container's first process, KILL to all of it later; returns the exit code."""
         with contextlib.suppress(ProcessLookupError):
             if pid := self._main_pid():
                 os.kill(pid, signal.SIGTERM)
@@ -102,15 +103,13 @@ class Container:
         except subprocess.TimeoutExpired:
             self._group.kill()
             self._process.wait()
+        return self.exit_code()
 
     def execute(self, command, seconds):
         """Whether a command in the container succeeds in time."""
         words = ["nsenter", "--target", str(self._main_pid()), "--all", "--root", *command]
-        try:
-            done = subprocess.run(words, check=False, capture_output=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return done.returncode == 0
+        words = ["timeout", "--signal=KILL", str(seconds), *words]
+        return subprocess.run(words, check=False, capture_output=True).returncode == 0
 
     def _main_pid(self):
         """Of the process that is 1 in the container; None before it runs and after it ended."""

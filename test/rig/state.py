@@ -19,6 +19,8 @@ LOCK_SECONDS = 60
 
 
 class State:
+    """One state directory, named by its real path."""
+
     def __init__(self, directory):
         self.directory = Path(directory).resolve()
         self._facts = self.directory / "rig.json"
@@ -51,7 +53,6 @@ class State:
     def locked(self):
         """One command at a time. The directory goes away with the lock if nothing else is in it."""
         lock = self.directory / "lock"
-        self.directory.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             try:
                 until(lambda: self._lock(lock, stack), LOCK_SECONDS, "")

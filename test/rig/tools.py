@@ -3,11 +3,17 @@
 
 import functools
 import subprocess
+import sys
 from pathlib import Path
 
 from rig.errors import Missing
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def module(name):
+    """The words that run a module of this package in a process of its own."""
+    return ["env", f"PYTHONPATH={REPOSITORY / 'test'}", sys.executable, "-m", f"rig.{name}"]
 
 
 @functools.cache

@@ -10,11 +10,13 @@ PersistentVolumes are of type `local`, pinned to the node the scheduler selected
 `hostPath`, that type honours fsGroup.
 """
 
+import functools
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+from rig import tools
 from rig.api import Api
 from rig.errors import RigError
 
@@ -35,7 +37,7 @@ def start(processes, kubeconfig):
     holder = processes.start(HOLDER, words)
     command = Path(f"/proc/{holder.pid}/comm")
     holder.wait_ready(lambda: command.read_text().strip() == "sleep", 5)
-    words = [sys.executable, "-m", "rig.volumes", kubeconfig, directory]
+    words = [*tools.module("volumes"), kubeconfig, directory]
     processes.start("volumes", [*inside(processes), *words])
 
 
@@ -73,10 +75,13 @@ def _serve(api, directory):
             "reclaimPolicy": "Delete",
         },
     )
-    threading.Thread(target=_remove_released, args=(api, directory), daemon=True).start()
-    for _, claim in api.follow("/api/v1/persistentvolumeclaims"):
-        if _wanted(claim):
-            _provision(api, directory, claim)
+    collections = {
+        "/api/v1/persistentvolumeclaims": _provision,
+        "/api/v1/persistentvolumes": _remove_released,
+    }
+    for path, handle in collections.items():
+        words = (path, functools.partial(handle, api, directory))
+        threading.Thread(target=api.follow, args=words).start()
 
 
 def _wanted(claim):
@@ -88,8 +93,10 @@ def _wanted(claim):
     )
 
 
-def _provision(api, directory, claim):
-    """Mount first: the volume must be there when the kubelet learns of it."""
+def _provision(api, directory, event, claim):
+    """Make the volume a claim waits for, mounted before the kubelet can learn of it."""
+    if not _wanted(claim):
+        return
     about, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{about['uid']}"
     size = spec["resources"]["requests"]["storage"]
@@ -130,16 +137,18 @@ def _provision(api, directory, claim):
     api.create("/api/v1/persistentvolumes", volume)
 
 
-def _remove_released(api, directory):
-    for _, volume in api.follow("/api/v1/persistentvolumes"):
-        name, spec = volume["metadata"]["name"], volume["spec"]
-        released = volume.get("status", {}).get("phase") == "Released"
-        if not released or spec.get("storageClassName") != STORAGE_CLASS:
-            continue
-        if spec["persistentVolumeReclaimPolicy"] == "Delete":
-            api.delete(f"/api/v1/persistentvolumes/{name}")
-            subprocess.run(["umount", "--lazy", directory / name], check=False)
-            (directory / name).rmdir()
+def _remove_released(api, directory, event, volume):
+    """Remove a volume whose claim is gone."""
+    spec, path = volume["spec"], directory / volume["metadata"]["name"]
+    ours = spec.get("storageClassName") == STORAGE_CLASS
+    released = volume.get("status", {}).get("phase") == "Released"
+    if not (ours and released and spec["persistentVolumeReclaimPolicy"] == "Delete"):
+        return
+    api.delete(f"/api/v1/persistentvolumes/{path.name}")
+    if path.is_mount():
+        subprocess.run(["umount", "--lazy", path], check=True)
+    if path.exists():
+        path.rmdir()
 
 
 if __name__ == "__main__":

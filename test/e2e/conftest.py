@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters by name, a namespace per test, and what is kept when a test fails."""
+
+import contextlib
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+from kube import Kube
+
+from rig import tools
+from rig.cluster import Kubernetes
+
+BUILD = tools.REPOSITORY / "build"
+NODES = 3
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cluster", default="kubernetes", help="the fixture tests get as `cluster`")
+    parser.addoption("--rig-dir", type=Path, default=BUILD / "rig", help="of the rig [build/rig]")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed and (cluster := item.funcargs.get("cluster")):
+        _keep_evidence(cluster, item.name)
+
+
+@pytest.fixture(scope="session")
+def kubernetes(request):
+    """The rig with real nodes."""
+    yield from _rig(request, NODES, "kubelet")
+
+
+@pytest.fixture(scope="session")
+def processes(request):
+    """The rig with one node that runs Pods as plain processes: for loops, not for proof."""
+    yield from _rig(request, 1, "process")
+
+
+def _rig(request, nodes, kind):
+    """A rig that is already up is used as it is and left up."""
+    rig = Kubernetes(request.config.getoption("--rig-dir"))
+    mine = not rig.running()
+    rig.up(nodes, kind)
+    yield Kube(rig.kubeconfig, rig)
+    if mine:
+        rig.down()
+
+
+@pytest.fixture(scope="session")
+def cluster(request):
+    """The cluster named by `--cluster`."""
+    return request.getfixturevalue(request.config.getoption("--cluster"))
+
+
+@pytest.fixture
+def namespace(cluster):
+    """A namespace of the test's own, which can hold Pods at once."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    cluster.create(None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    cluster.wait_account(name)
+    yield name
+    cluster.core.delete_namespace(name)
+
+
+def _keep_evidence(cluster, test):
+    """Objects, events and logs of everything, into build/test-logs/<test>/."""
+    directory = BUILD / "test-logs" / re.sub(r"[^\w.-]", "_", test)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    kinds = "nodes,pods,services,endpointslices,pvc,pv,pdb,events"
+    (directory / "objects.yaml").write_text(cluster.kubectl("get", kinds, "-A", "-o", "yaml"))
+    (directory / "objects.txt").write_text(cluster.kubectl("get", kinds, "-A", "-o", "wide"))
+    logs = {"logs": cluster.rig.state.directory / "logs"}
+    logs |= {name: node.directory / "log" / "pods" for name, node in cluster.rig.nodes.items()}
+    for name, source in logs.items():
+        # Pods come and go meanwhile: what cannot be copied is no reason to lose the rest.
+        with contextlib.suppress(OSError):
+            shutil.copytree(source, directory / name)
