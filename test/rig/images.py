@@ -107,7 +107,6 @@ class Unpacked:
         self._entrypoint = config.get("Entrypoint") or []
         self._cmd = config.get("Cmd") or []
         self.names = self._manifest["RepoTags"]
-        self.identity = f"sha256:{self._manifest['Config'].partition('.')[0]}"
         self.environment = dict(entry.split("=", 1) for entry in config.get("Env", []))
 
     @property
