@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. Meson does the work; every target gets what it needs by itself.
 
-TEST_TOOLS      = etcd-3.6 kubernetes
-RIG_TOOLS       = etcd-3.5 etcd-3.6 etcd-3.7 kubernetes coredns
+TEST_TOOLS      = etcd-3.5 etcd-3.6 etcd-3.7 kubernetes
+RIG_TOOLS       = $(TEST_TOOLS) coredns
 PYTHON          = $$(tools/deps python-path)
 PYTEST          = $(PYTHON) -m pytest -p no:cacheprovider
 REPORTS         = build/reports
