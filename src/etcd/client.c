@@ -212,8 +212,7 @@ static void failed(struct etcd_client *c, size_t at, const struct err *e)
     s->aside_until_ms = now_ms + aside_ms;
 }
 
-static int connection(const struct ctx *ctx, struct etcd_client *c, size_t at,
-                      struct grpc_conn **out, struct err *e)
+static int connection(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
 {
     struct slot *s = &c->slots[at];
     if (s->conn)
@@ -231,7 +230,6 @@ static int connection(const struct ctx *ctx, struct etcd_client *c, size_t at,
         drop(s);
         return -1;
     }
-    *out = s->conn;
     return 0;
 }
 
@@ -259,7 +257,7 @@ static struct grpc_call *start(const struct ctx *ctx, struct etcd_client *c, str
     size_t n = 0;
     if (c->token && !rpc->open)
         headers[n++] = (struct grpc_header){"token", str_c(c->token), true};
-    if (stream)
+    if (rpc->leader)
         headers[n++] = (struct grpc_header){"hasleader", STR("true"), false};
     const int64_t left_ms = ctx_left_ms(ctx);
     const struct grpc_call_options o = {
@@ -288,22 +286,22 @@ static int call_error(const struct grpc_call *call, const struct etcd_rpc *rpc, 
     return -1;
 }
 
-static int exchange(const struct ctx *ctx, struct etcd_client *c, size_t at, struct grpc_conn *conn,
+static int exchange(const struct ctx *ctx, struct etcd_client *c, size_t at,
                     const struct etcd_rpc *rpc, const void *request, struct etcd_reply *out,
-                    bool *answered, struct err *e)
+                    struct err *e)
 {
     struct buf bytes = BUF_INIT(REQUEST_MAX);
     int rc = message_pack(request, &bytes, e);
     struct str response;
     AUTO(grpc_call_free_auto)
-    struct grpc_call *call = rc < 0 ? NULL : start(ctx, c, conn, rpc, false);
+    struct grpc_call *call = rc < 0 ? NULL : start(ctx, c, c->slots[at].conn, rpc, false);
     if (call)
         rc = grpc_call_send(call, buf_str(&bytes), true, e);
     (rpc->secret ? buf_wipe : buf_done)(&bytes);
     if (rc < 0)
         return -1;
     if (grpc_unary_wait(ctx, call, &response, e) < 0)
-        return call_error(call, rpc, c->slots[at].url, answered, e);
+        return call_error(call, rpc, c->slots[at].url, &out->answered, e);
     if (etcd_check_cluster(c, at, response, e) < 0)
         return -1;
     if (message_unpack(rpc->response, response, &out->own, &out->message, e) < 0) {
@@ -314,15 +312,13 @@ static int exchange(const struct ctx *ctx, struct etcd_client *c, size_t at, str
     return 0;
 }
 
-static int authenticate(const struct ctx *ctx, struct etcd_client *c, size_t at,
-                        struct grpc_conn *conn, struct err *e)
+static int authenticate(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
 {
     Pb__AuthenticateRequest request = PB__AUTHENTICATE_REQUEST__INIT;
     request.name = c->user;
     request.password = c->password;
     struct etcd_reply reply = {0};
-    bool answered = false;
-    int rc = exchange(ctx, c, at, conn, &rpc_authenticate, &request, &reply, &answered, e);
+    int rc = exchange(ctx, c, at, &rpc_authenticate, &request, &reply, e);
     if (rc < 0 && etcd_error_is(e, ETCD_LEARNER) && c->n > 1) /* learners do not do this */
         rc = etcd_call(ctx, c, ETCD_ANY, &rpc_authenticate, &request, &reply, e);
     if (rc < 0 && etcd_error_is(e, ETCD_AUTH_DISABLED))
@@ -336,31 +332,29 @@ static int authenticate(const struct ctx *ctx, struct etcd_client *c, size_t at,
 }
 
 /* Before something that cannot be taken back, or whose answer would not tell. */
-static int identify(const struct ctx *ctx, struct etcd_client *c, size_t at, struct grpc_conn *conn,
-                    struct err *e)
+static int identify(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
 {
     const Pb__Empty request = PB__EMPTY__INIT;
     AUTO(etcd_reply_done) struct etcd_reply reply = {0};
-    bool answered = false;
-    if (exchange(ctx, c, at, conn, &rpc_status, &request, &reply, &answered, e) == 0)
+    if (exchange(ctx, c, at, &rpc_status, &request, &reply, e) == 0)
         return 0;
     /* Some versions show the status to root only; logging in shows the cluster as well. */
-    if (etcd_error_is(e, ETCD_PERMISSION_DENIED) && c->user &&
-        authenticate(ctx, c, at, conn, e) == 0 && c->slots[at].known)
+    if (etcd_error_is(e, ETCD_PERMISSION_DENIED) && c->user && authenticate(ctx, c, at, e) == 0 &&
+        c->slots[at].known)
         return 0;
     return e->code == ERR_CONFLICT ? -1 : err_wrap(e, "check the identity of the cluster");
 }
 
 /* Connection, token and identity: everything before the call proper. */
 static int prepare(const struct ctx *ctx, struct etcd_client *c, size_t at,
-                   const struct etcd_rpc *rpc, struct grpc_conn **conn, struct err *e)
+                   const struct etcd_rpc *rpc, struct err *e)
 {
-    if (connection(ctx, c, at, conn, e) < 0)
+    if (connection(ctx, c, at, e) < 0)
         return -1;
-    if (c->user && !c->token && !rpc->open && authenticate(ctx, c, at, *conn, e) < 0)
+    if (c->user && !c->token && !rpc->open && authenticate(ctx, c, at, e) < 0)
         return -1;
     if (c->cluster_id != 0 && !c->slots[at].known && (rpc->mutating || rpc->unchecked) &&
-        identify(ctx, c, at, *conn, e) < 0)
+        identify(ctx, c, at, e) < 0)
         return -1;
     return 0;
 }
@@ -397,11 +391,9 @@ int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const str
     for (;;) {
         const size_t i = at == ETCD_ANY ? choose(c, tried) : at;
         const struct ctx mine = share(ctx, c, at, tried);
-        struct grpc_conn *conn = NULL;
-        bool answered = false;
-        const bool prepared = prepare(&mine, c, i, rpc, &conn, e) == 0;
-        if (prepared && exchange(rpc->mutating ? ctx : &mine, c, i, conn, rpc, request, out,
-                                 &answered, e) == 0) {
+        out->answered = false;
+        const bool prepared = prepare(&mine, c, i, rpc, e) == 0;
+        if (prepared && exchange(rpc->mutating ? ctx : &mine, c, i, rpc, request, out, e) == 0) {
             succeeded(c, i);
             return 0;
         }
@@ -413,7 +405,7 @@ int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const str
         failed(c, i, e);
         tried |= UINT64_C(1) << i;
         struct err over;
-        if (at != ETCD_ANY || !may_move_on(rpc, prepared, answered, e) ||
+        if (at != ETCD_ANY || !may_move_on(rpc, prepared, out->answered, e) ||
             choose(c, tried) == ETCD_ANY || ctx_check(ctx, &over) < 0)
             break;
     }
@@ -432,9 +424,8 @@ int etcd_stream(const struct ctx *ctx, struct etcd_client *c, size_t at, const s
     for (;;) {
         const size_t i = at == ETCD_ANY ? choose(c, tried) : at;
         const struct ctx mine = share(ctx, c, at, tried);
-        struct grpc_conn *conn = NULL;
-        if (prepare(&mine, c, i, rpc, &conn, e) == 0) {
-            *out = start(ctx, c, conn, rpc, true);
+        if (prepare(&mine, c, i, rpc, e) == 0) {
+            *out = start(ctx, c, c->slots[i].conn, rpc, true);
             *out_at = i;
             return 0;
         }

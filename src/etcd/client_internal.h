@@ -13,12 +13,14 @@ struct etcd_rpc {
     bool mutating;
     bool unchecked; /* the response has no cluster_id: the connection must be known before */
     bool open;      /* sent without token */
+    bool leader;    /* a stream that shall end when the member loses sight of the leader */
     bool secret;    /* the request or the response carries one */
 };
 
 struct etcd_reply {
     struct arena *own;
     void *message; /* of the response type */
+    bool answered; /* on failure: the server itself said so */
 };
 
 void etcd_reply_done(struct etcd_reply *r); /* idempotent */
@@ -27,7 +29,7 @@ NODISCARD int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at,
                         const struct etcd_rpc *rpc, const void *request, struct etcd_reply *out,
                         struct err *e);
 
-/* A stream on an endpoint that works, opened with token and leader check. *out_at names the
+/* A stream on an endpoint that works, opened with token. *out_at names the
  * endpoint: report its failure with etcd_stream_failed(), which also renews a token the server
  * no longer takes. */
 NODISCARD int etcd_stream(const struct ctx *ctx, struct etcd_client *c, size_t at,

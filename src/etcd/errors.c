@@ -31,8 +31,19 @@ static const struct {
     {STR("mvcc: database space exceeded"), ETCD_NO_SPACE},
 };
 
+/* Reasons of canceled watches come as Go prints them: "rpc error: code = X desc = text". */
+static struct str bare(struct str message)
+{
+    static const struct str mark = STR(" desc = ");
+    if (!str_starts(message, STR("rpc error: code = ")))
+        return message;
+    const char *at = memmem(message.p, message.n, mark.p, mark.n);
+    return at ? str_from(message, (size_t)(at - message.p) + mark.n) : message;
+}
+
 enum etcd_error etcd_error_of(struct str message)
 {
+    message = bare(message);
     for (size_t i = ETCD_NONE + 1; i < ETCD_ERRORS_N; i++)
         if (str_eq(message, rows[i].text))
             return (enum etcd_error)i;
@@ -51,6 +62,7 @@ int etcd_error_map(struct str message, bool mutating, struct err *e)
     if (what == ETCD_NONE)
         return -1;
     const struct row *r = &rows[what];
+    message = bare(message);
     const struct str said = str_starts(message, prefix) ? str_from(message, prefix.n) : message;
     err_set(e, mutating ? r->mutating : r->read, e->origin, "%.*s", STR_ARG(said));
     (void)snprintf(e->reason, sizeof(e->reason), "%s", r->name);

@@ -87,7 +87,7 @@ int message_unpack(const ProtobufCMessageDescriptor *type, struct str bytes, str
                    void **out, struct err *e)
 {
     struct arena *a = xcalloc(1, sizeof(*a));
-    a->left = bytes.n * BLOW_UP + CHUNK_MIN * 4;
+    a->left = bytes.n * BLOW_UP + (size_t)CHUNK_MIN * 4;
     a->next_cap = bytes.n * 2 < CHUNK_MIN ? CHUNK_MIN : bytes.n * 2;
     ProtobufCAllocator in_arena = {.alloc = take, .free = give, .allocator_data = a};
     void *message = protobuf_c_message_unpack(type, &in_arena, bytes.n,

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "etcd.pb-c.h"
+#include "proto/etcd.pb-c.h"
 
 struct arena;
 
