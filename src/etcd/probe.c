@@ -41,6 +41,7 @@ struct probe {
     struct etcd_probe_answer *answer;
     enum stage stage;
     bool declined; /* a learner: it takes tokens and gives none */
+    bool renewed;  /* the token was refused once */
     int64_t timer_ms;
     struct grpc_conn *conn;
     struct grpc_call *login;
@@ -288,8 +289,9 @@ static bool renew(struct probe *p, const struct err *e)
     struct etcd_login *l = p->target->login;
     const bool stale = etcd_error_is(e, ETCD_BAD_TOKEN) || etcd_error_is(e, ETCD_OLD_TOKEN) ||
                        etcd_error_is(e, ETCD_NO_CREDENTIALS);
-    if (!stale || !l || !l->user || (l->renewed && !l->token))
+    if (!stale || !l || !l->user || p->renewed)
         return false;
+    p->renewed = true;
     if (!l->renewed) {
         l->renewed = true;
         l->off = false;
@@ -342,13 +344,11 @@ static void step(struct probe *p, int64_t now_ms)
         fail(p, broken, false, now_ms);
         return;
     }
-    const enum stage before = p->stage;
-    if (p->stage == STAGE_LOGIN && grpc_conn_open(p->conn))
+    if (p->stage == STAGE_LOGIN && (p->login || grpc_conn_open(p->conn))) {
         step_login(p, now_ms);
-    else if (p->stage == STAGE_LOGIN && p->login)
-        step_login(p, now_ms);
-    if (p->stage == STAGE_ASK && before == STAGE_LOGIN)
-        grpc_conn_step(p->conn); /* send what was just asked */
+        if (p->stage != STAGE_OVER)
+            grpc_conn_step(p->conn); /* send what was just asked */
+    }
     if (p->stage == STAGE_ASK)
         step_ask(p, now_ms);
     if (p->stage != STAGE_OVER && now_ms >= p->until_ms)
