@@ -291,7 +291,7 @@ void grpc_conn_poll(const struct grpc_conn *c, struct pollfd *out, int64_t *unti
 
 /* --- Moving bytes */
 
-static int feed(struct grpc_conn *c, const uint8_t *bytes, size_t n, struct err *e)
+int grpc_conn_feed(struct grpc_conn *c, const uint8_t *bytes, size_t n, struct err *e)
 {
     const ssize_t used = nghttp2_session_mem_recv(c->session, bytes, n);
     if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC || used == NGHTTP2_ERR_CALLBACK_FAILURE)
@@ -316,7 +316,7 @@ static int read_some(struct grpc_conn *c, int64_t now_ms, struct err *e)
             return err_set(e, ERR_UNAVAILABLE, ECONNRESET, "server closed the connection");
         c->heard_ms = now_ms;
         c->ping_ms = 0;
-        const int rc = feed(c, bytes, n, e);
+        const int rc = grpc_conn_feed(c, bytes, n, e);
         explicit_bzero(bytes, n); /* a token may be among them */
         if (rc < 0)
             return -1;

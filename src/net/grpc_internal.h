@@ -52,3 +52,6 @@ struct grpc_call {
 void grpc_call_end(struct grpc_call *call, const struct err *why);
 /* The error of a call whose connection or stream broke, by what may have left the machine. */
 void grpc_call_broken(struct grpc_call *call, const struct err *why);
+
+/* Bytes from the server, whatever they came through. ERR_UNAVAILABLE: not HTTP/2 any more. */
+NODISCARD int grpc_conn_feed(struct grpc_conn *c, const uint8_t *bytes, size_t n, struct err *e);
