@@ -37,7 +37,9 @@ test-tsan: ## the threaded modules, with the thread sanitizer
 	@tools/unit build/tsan $(REPORTS)/tsan.xml --suite threads
 
 test-integration: build ## our binary against real etcd and Kubernetes API servers
-	@tools/deps packages test
+	@tools/deps packages build test
+	@tools/configure build/asan -Dtests=true -Db_sanitize=address,undefined $(WERROR)
+	@ninja -C build/asan --quiet
 	@tools/deps python
 	@tools/deps tool $(TEST_TOOLS)
 	@$(PYTEST) test/integration --junit-xml=$(REPORTS)/integration.xml

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers and proxies that misbehave on purpose. Loopback only."""

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Single attempts and long runs for the fault tests. Each prints one JSON line saying what came
+ * out and how long it took; the Python test is the judge. Ends with 0 unless it is misused.
+ *
+ *     etcd_try get|put|delete|status|members|defrag|snapshot|lease|probe KEY [options]
+ *     etcd_try write --count N          keep writing, whatever happens to the server
+ *     etcd_try follow --rev R --count N watch everything from R to revision N
+ *     etcd_try slow-watch, token-expiry, second-call */
+#include <sys/resource.h>
+
+#include "etcd/cluster.h"
+#include "etcd/kv.h"
+#include "etcd/lease.h"
+#include "etcd/maintenance.h"
+#include "etcd/probe.h"
+#include "etcd/watch.h"
+#include "etcd_args.h"
+
+static struct etcd_args args;
+static struct ctx ctx;
+static struct etcd_client *c;
+static int64_t started_ms;
+
+static void print(json_t *take_value)
+{
+    struct err e;
+    auto_buf struct buf line = BUF_INIT(1 << 20);
+    OK(jdump(take_value, &line, &e));
+    json_decref(take_value);
+    (void)printf("%s\n", buf_cstr(&line));
+    (void)fflush(stdout);
+}
+
+static json_t *outcome(int rc, const struct err *e)
+{
+    return JOBJ(J("code", js(rc < 0 ? err_code_name(e->code) : "OK")),
+                J("text", js(rc < 0 ? e->text : "")), J("reason", js(rc < 0 ? e->reason : "")),
+                J("ms", ji(clock_boot_ms(&clock_real) - started_ms)));
+}
+
+static struct str key(void)
+{
+    return args.n_words > 1 ? str_c(args.words[1]) : STR("key");
+}
+
+static int discard(void *arg, struct str bytes, struct err *e)
+{
+    (void)e;
+    *(uint64_t *)arg += bytes.n;
+    return 0;
+}
+
+static int try_get(struct err *e)
+{
+    struct etcd_kvs kvs = {0};
+    const int rc = etcd_get(&ctx, c, &(struct etcd_range){.key = key()}, &kvs, e);
+    etcd_kvs_done(&kvs);
+    return rc;
+}
+
+static int try_put(struct err *e)
+{
+    return etcd_put(&ctx, c, &(struct etcd_put){.key = key(), .value = STR("value")}, NULL, e);
+}
+
+static int try_delete(struct err *e)
+{
+    return etcd_delete(&ctx, c, &(struct etcd_delete){.key = key()}, NULL, e);
+}
+
+static int try_status(struct err *e)
+{
+    struct etcd_status s = {0};
+    const int rc = etcd_status(&ctx, c, 0, &s, e);
+    etcd_status_done(&s);
+    return rc;
+}
+
+static int try_members(struct err *e)
+{
+    struct etcd_members m = {0};
+    const int rc = etcd_member_list(&ctx, c, true, &m, e);
+    etcd_members_done(&m);
+    return rc;
+}
+
+static int try_defrag(struct err *e)
+{
+    return etcd_defragment(&ctx, c, 0, e);
+}
+
+static int try_snapshot(struct err *e)
+{
+    uint64_t bytes = 0;
+    struct etcd_snapshot s;
+    return etcd_snapshot(&ctx, c, 0, discard, &bytes, &s, e);
+}
+
+static int try_lease(struct err *e)
+{
+    int64_t ttl_s = 0;
+    struct etcd_keeper *k = etcd_keeper_new(c);
+    const int rc = etcd_keeper_renew(&ctx, k, 1, &ttl_s, e);
+    etcd_keeper_free(k);
+    return rc;
+}
+
+static int try_watch(struct err *e)
+{
+    struct etcd_watch_batch b;
+    struct etcd_watcher *w = etcd_watcher_new(c);
+    (void)etcd_watch_add(w, &(struct etcd_watch){.key = key()});
+    int rc = 0;
+    while ((rc = etcd_watcher_next(&ctx, w, &b, e)) == 0 && b.n == 0)
+        ;
+    etcd_watcher_free(w);
+    return rc;
+}
+
+/* A call that works, a pause in which the test breaks things, and a second call. */
+static int try_second_call(struct err *e)
+{
+    if (try_get(e) < 0)
+        return -1;
+    (void)printf("first\n");
+    (void)fflush(stdout);
+    (void)getchar();
+    started_ms = clock_boot_ms(&clock_real);
+    ctx = ctx_with_timeout(&args.root, args.timeout_ms);
+    return try_put(e);
+}
+
+static void probe(void)
+{
+    struct err e = {0};
+    struct etcd_login login = {.user = args.user, .password = buf_cstr(&args.password)};
+    struct etcd_probe_target *targets = xcalloc(args.n_endpoints, sizeof(*targets));
+    struct etcd_probe_answer *answers = xcalloc(args.n_endpoints, sizeof(*answers));
+    for (size_t i = 0; i < args.n_endpoints; i++)
+        targets[i] = (struct etcd_probe_target){.endpoint = args.endpoints[i],
+                                                .tls = args.tls,
+                                                .cluster_id = args.cluster_id,
+                                                .login = &login,
+                                                .ask = ETCD_ASK_MEMBERS | ETCD_ASK_READ,
+                                                .timeout_ms = args.timeout_ms};
+    OK(etcd_probe(&args.root, targets, args.n_endpoints, answers, &e));
+    json_t *list = json_array();
+    for (size_t i = 0; i < args.n_endpoints; i++) {
+        (void)json_array_append_new(list, js(etcd_probe_outcome_name(answers[i].outcome)));
+        etcd_probe_answer_done(&answers[i]);
+    }
+    etcd_login_done(&login);
+    free(targets);
+    free(answers);
+    print(JOBJ(J("outcomes", list), J("ms", ji(clock_boot_ms(&clock_real) - started_ms))));
+}
+
+/* --- Long runs */
+
+static void write_all(void)
+{
+    enum { BATCH = 16 };
+    struct err e = {0};
+    int64_t acknowledged = 0, unknown = 0, unavailable = 0, last = 0;
+    for (int64_t i = 0; i < args.count;) {
+        char names[BATCH][32];
+        struct etcd_op ops[BATCH];
+        const size_t n = i % 3 == 0 ? BATCH : 1;
+        for (size_t k = 0; k < n; k++) {
+            (void)snprintf(names[k], sizeof(names[k]), "k/%lld",
+                           (long long)((i + (int64_t)k) % 997));
+            ops[k] = (struct etcd_op){.type = ETCD_OP_PUT,
+                                      .put = {.key = str_c(names[k]), .value = STR("v")}};
+        }
+        struct etcd_txn_result r = {0};
+        const struct ctx brief = ctx_with_timeout(&args.root, 2000);
+        if (etcd_txn(&brief, c, &(struct etcd_txn){.success = ops, .n_success = n}, &r, &e) == 0) {
+            acknowledged += (int64_t)n;
+            last = r.header.revision;
+            i += (int64_t)n;
+            etcd_txn_result_done(&r);
+        } else {
+            unknown += e.code == ERR_OUTCOME_UNKNOWN ? 1 : 0;
+            unavailable += e.code == ERR_UNAVAILABLE ? 1 : 0;
+            CHECK(e.code == ERR_OUTCOME_UNKNOWN || e.code == ERR_UNAVAILABLE);
+            OK(ctx_sleep(&args.root, 20, &e));
+        }
+    }
+    print(JOBJ(J("acknowledged", ji(acknowledged)), J("unknown", ji(unknown)),
+               J("unavailable", ji(unavailable)), J("revision", ji(last))));
+}
+
+/* Every revision has at least one event, so the revisions of a watch of everything are without
+ * holes; inside a revision, keys must not repeat. */
+static void follow(void)
+{
+    struct err e = {0};
+    struct etcd_watch_batch b;
+    struct etcd_watcher *w = etcd_watcher_new(c);
+    const struct etcd_watch all = {
+        .key = STR("\0"), .end = STR("\0"), .start_revision = args.revision};
+    (void)etcd_watch_add(w, &all);
+    int64_t next = args.revision, events = 0, holes = 0, repeats = 0, expired = 0;
+    char last_key[64] = "";
+    while (next <= args.count) {
+        const struct ctx patience = ctx_with_timeout(&args.root, args.timeout_ms);
+        if (etcd_watcher_next(&patience, w, &b, &e) < 0) {
+            if (e.code != ERR_EXPIRED)
+                break;
+            CHECK(b.watch != 0 && b.compact_revision >= next && strstr(e.text, "compacted"));
+            expired++;
+            next = b.compact_revision;
+            struct etcd_watch again = all;
+            again.start_revision = next;
+            (void)etcd_watch_add(w, &again);
+            continue;
+        }
+        for (size_t i = 0; i < b.n; i++) {
+            const struct etcd_kv *kv = &b.v[i].kv;
+            char name[64];
+            (void)snprintf(name, sizeof(name), "%.*s", STR_ARG(kv->key));
+            if (kv->mod_revision > next)
+                holes++;
+            else if (kv->mod_revision < next - 1 || strcmp(name, last_key) == 0)
+                repeats++;
+            next = kv->mod_revision + 1;
+            memcpy(last_key, name, sizeof(name));
+            events++;
+        }
+    }
+    etcd_watcher_free(w);
+    print(JOBJ(J("events", ji(events)), J("holes", ji(holes)), J("repeats", ji(repeats)),
+               J("expired", ji(expired)), J("next", ji(next)),
+               J("error", js(next <= args.count ? e.text : ""))));
+}
+
+/* A watch nobody reads, on a connection that other calls keep busy. */
+static void slow_watch(void)
+{
+    struct err e = {0};
+    struct etcd_watch_batch b;
+    struct etcd_watcher *w = etcd_watcher_new(c);
+    (void)etcd_watch_add(
+        w, &(struct etcd_watch){.key = STR("\0"), .end = STR("\0"), .start_revision = 1});
+    OK(etcd_watcher_next(&ctx, w, &b, &e));
+    struct rusage before, after;
+    (void)getrusage(RUSAGE_SELF, &before);
+    for (int i = 0; i < 400; i++) {
+        OK(try_get(&e));
+        OK(ctx_sleep(&ctx, 2, &e));
+    }
+    (void)getrusage(RUSAGE_SELF, &after);
+    int64_t bytes = 0, events = 0;
+    while (events < args.count) {
+        OK(etcd_watcher_next(&ctx, w, &b, &e));
+        for (size_t i = 0; i < b.n; i++)
+            bytes += (int64_t)b.v[i].kv.value.n;
+        events += (int64_t)b.n;
+    }
+    etcd_watcher_free(w);
+    print(JOBJ(J("events", ji(events)), J("bytes", ji(bytes)),
+               J("rss", ji((after.ru_maxrss - before.ru_maxrss) * 1024))));
+}
+
+/* The token dies while a stream is open and nobody uses it. */
+static void token_expiry(void)
+{
+    struct err e = {0};
+    struct etcd_watch_batch b;
+    struct etcd_watcher *w = etcd_watcher_new(c);
+    const int64_t first = etcd_watch_add(w, &(struct etcd_watch){.key = STR("few/1")});
+    OK(etcd_watcher_next(&ctx, w, &b, &e));
+    CHECK(b.kind == ETCD_WATCH_CREATED);
+    OK(ctx_sleep(&ctx, args.count, &e));
+    const int64_t second = etcd_watch_add(w, &(struct etcd_watch){.key = STR("few/2")});
+    do
+        OK(etcd_watcher_next(&ctx, w, &b, &e));
+    while (b.watch != second);
+    CHECK(b.kind == ETCD_WATCH_CREATED);
+    OK(ctx_sleep(&ctx, args.count, &e));
+    OK(etcd_put(&ctx, c, &(struct etcd_put){.key = STR("few/1"), .value = STR("x")}, NULL, &e));
+    OK(etcd_watcher_next(&ctx, w, &b, &e));
+    CHECK(b.watch == first && b.n == 1);
+    etcd_watcher_free(w);
+    print(outcome(0, &e));
+}
+
+static const struct {
+    const char *name;
+    int (*attempt)(struct err *e);
+    void (*run)(void);
+} verbs[] = {
+    {"get", try_get, NULL},
+    {"put", try_put, NULL},
+    {"delete", try_delete, NULL},
+    {"status", try_status, NULL},
+    {"members", try_members, NULL},
+    {"defrag", try_defrag, NULL},
+    {"snapshot", try_snapshot, NULL},
+    {"lease", try_lease, NULL},
+    {"watch", try_watch, NULL},
+    {"second-call", try_second_call, NULL},
+    {"probe", NULL, probe},
+    {"write", NULL, write_all},
+    {"follow", NULL, follow},
+    {"slow-watch", NULL, slow_watch},
+    {"token-expiry", NULL, token_expiry},
+};
+
+int main(int argc, char **argv)
+{
+    etcd_args_init(&args, argc, (const char *const *)argv);
+    c = etcd_args_client(&args);
+    started_ms = clock_boot_ms(&clock_real);
+    ctx = ctx_with_timeout(&args.root, args.timeout_ms);
+    bool ran = false;
+    for (size_t i = 0; i < COUNT_OF(verbs) && args.n_words > 0; i++) {
+        if (strcmp(verbs[i].name, args.words[0]) != 0)
+            continue;
+        ran = true;
+        if (verbs[i].run) {
+            verbs[i].run();
+            continue;
+        }
+        struct err e = {0};
+        const int rc = verbs[i].attempt(&e);
+        print(outcome(rc, &e));
+    }
+    etcd_client_free(c);
+    etcd_args_done(&args);
+    return ran ? 0 : 2;
+}

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One suite over every supported etcd, every kind of security, one and three members."""
+
+import base64
+import json
+import re
+import subprocess
+
+import pytest
+
+import etcd_programs
+from rig import etcd, tools, wait
+from rig.process import Processes
+
+VERSIONS = ["3.5", "3.6", "3.7"]
+SERVER_TLS_ONLY = ("--client-cert-auth=false", "--trusted-ca-file=")
+FAST = ("--unsafe-no-fsync",)
+
+
+@pytest.fixture
+def password(tmp_path):
+    def write(name):
+        path = tmp_path / f"{name}.password"
+        path.write_text(f"{name}-password\n")
+        return path
+
+    return write
+
+
+def security(kind):
+    return {
+        "plain": {"tls": False, "flags": FAST},
+        "tls": {"tls": True, "flags": (*SERVER_TLS_ONLY, *FAST)},
+        "mtls": {"tls": True, "flags": FAST},
+        "mtls-auth": {"tls": True, "flags": ("--bcrypt-cost=4", *FAST)},
+    }[kind]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("kind", ["plain", "tls", "mtls", "mtls-auth"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_call(tmp_path, password, version, kind, size):
+    with etcd.running(tmp_path, size=size, version=version, **security(kind)) as cluster:
+        options = etcd_programs.client_options(cluster, certificate=kind != "tls")
+        if kind == "mtls-auth":
+            etcd_programs.run("etcd_suite", "setup-auth", *options)
+            # A certificate that is nobody: the password alone decides who we are.
+            nobody = cluster.authority.issue("nobody", "nobody")
+            options += ["--cert", nobody.cert, "--key", nobody.key]
+            mallory = ["--user", "mallory", "--password-file", password("mallory")]
+            etcd_programs.run("etcd_suite", "limited", *options, *mallory)
+            options += ["--user", "root", "--password-file", password("root")]
+        etcd_programs.run("etcd_suite", "all", *options)
+
+
+def hex_id(number):
+    return f"{number:x}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_learner_is_seen_left_alone_and_promoted(tmp_path, raftsman, version):
+    with etcd.running(tmp_path, version=version, flags=FAST) as cluster:
+        processes = Processes(tmp_path / "learner", die_with_parent=True)
+        learner = etcd.Cluster(processes, version=version, flags=FAST, name="learner")
+        member, first = learner.members[0], cluster.members[0]
+        try:
+            cluster.etcdctl("member", "add", "learner", "--learner", f"--peer-urls={member.peer_url}")
+            peers = f"{first.name}={first.peer_url},{member.name}={member.peer_url}"
+            argv = [w for w in map(str, learner._argv(member)) if "--initial-cluster=" not in w]
+            argv += [f"--initial-cluster={peers}", "--initial-cluster-state=existing"]
+            processes.start(member.name, argv)
+            both = ",".join([member.client_url, first.client_url])
+
+            def status():
+                shown = raftsman("etcd", "status", "--endpoints", both, "-o", "json")
+                return json.loads(shown.stdout) if shown.returncode == 0 else None
+
+            seen = wait.until(status, 20, "both endpoints answer")
+            assert [row["role"] for row in seen["endpoints"]] == ["learner", "leader"]
+            assert seen["quorum"] and seen["voters"] == 1 and seen["healthy"] == 1
+            # The learner comes first in the list and refuses all of these: the client moves on.
+            assert raftsman("etcd", "put", "a", "b", "--endpoints", both).returncode == 0
+            assert raftsman("etcd", "members", "--endpoints", both).returncode == 0
+            only = raftsman("etcd", "get", "a", "--endpoints", member.client_url)
+            assert only.returncode == 1 and "rpc not supported for learner" in only.stderr
+            promote = ("member", "promote", seen["endpoints"][0]["memberID"])
+            wait.until(lambda: succeeds(cluster, *promote), 20, "the learner is promoted")
+            assert [row["role"] for row in status()["endpoints"]] == ["follower", "leader"]
+        finally:
+            processes.stop_all()
+
+
+def succeeds(cluster, *words):
+    try:
+        return cluster.etcdctl(*words)
+    except subprocess.CalledProcessError:
+        return None
+
+
+AWKWARD = ["plain", "with space", "ünïcödé", "a/b/c", "-dash", "x" * 500, 'quote"s']
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_one_client_writes_the_other_reads(tmp_path, raftsman, version):
+    with etcd.running(tmp_path, version=version, flags=FAST) as cluster:
+        ours = ("--endpoints", cluster.endpoints[0], "-o", "json")
+        for number, key in enumerate(AWKWARD):
+            writer = number % 2
+            value = f"value of {key}\n"
+            if writer:
+                raftsman("etcd", "put", *ours, "--", key, value).check_returncode()
+            else:
+                cluster.etcdctl("put", "--", key, value)
+            cluster.etcdctl("put", "--", f"{key}/gone", "x")
+            raftsman("etcd", "del", *ours, "--", f"{key}/gone").check_returncode()
+        theirs = json.loads(cluster.etcdctl("get", "", "--prefix", "-w", "json"))
+        mine = json.loads(raftsman("etcd", "get", "", "--prefix", *ours).stdout)
+        assert mine["kvs"] == theirs["kvs"]
+        assert mine["revision"] == theirs["header"]["revision"]
+        assert {base64.b64decode(kv["key"]).decode() for kv in mine["kvs"]} == set(AWKWARD)
+        members = json.loads(raftsman("etcd", "members", *ours).stdout)
+        listed = json.loads(cluster.etcdctl("member", "list", "-w", "json"))
+        assert members["clusterID"] == hex_id(listed["header"]["cluster_id"])
+        assert [m["id"] for m in members["members"]] == [hex_id(m["ID"]) for m in listed["members"]]
+        watched = raftsman("etcd", "watch", "", "--prefix", "--rev", 1, "--events", 21, *ours)
+        revisions = [json.loads(line)["kv"]["mod_revision"] for line in watched.stdout.splitlines()]
+        assert revisions == list(range(2, 23))
+
+
+def test_day_two_commands(tmp_path, raftsman):
+    with etcd.running(tmp_path, size=3, tls=True, flags=FAST) as cluster:
+        ours = etcd_programs.client_options(cluster)
+
+        def run(*words):
+            done = raftsman("etcd", *words, *ours)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        rows = json.loads(run("status", "-o", "json"))
+        assert rows["quorum"] and rows["healthy"] == 3
+        follower = next(r["memberID"] for r in rows["endpoints"] if r["role"] == "follower")
+        run("move-leader", follower)
+        moved = json.loads(run("status", "-o", "json"))
+        assert moved["leader"] == follower
+        assert len(run("defrag").splitlines()) == 4
+        cluster.etcdctl("alarm", "list")
+        assert json.loads(run("alarms", "-o", "json")) == {"alarms": []}
+        table = run("members").splitlines()
+        assert len(table) == 4 and table[0].split() == ["ID", "NAME", "ROLE", "PEER", "CLIENT"]
+        assert re.search(r'^"members":\n  - "', run("members", "-o", "yaml"), re.M)
+        cluster.process(cluster.members[0]).stop(0)
+        down = raftsman("etcd", "status", *ours)
+        assert down.returncode == 1 and "refused" in down.stdout
+        assert down.stderr == "raftsman etcd: 1 of 3 endpoints did not answer\n"
+        assert raftsman("etcd", "defrag", *ours).returncode == 1  # one is down: nobody is touched
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "say what to do: see raftsman etcd --help"),
+        (["explode"], '"explode" is nothing this can do: see raftsman etcd --help'),
+        (["get"], "expected get KEY"),
+        (["move-leader", "xyz"], '"xyz" is no ID of up to 16 hex digits'),
+        (["status", "--endpoints", "ftp://x"], None),
+        (["status", "--endpoints", "https://x:1"], None),
+        (["get", "x", "--cert", "/dev/null", "--key", "/dev/null"], "--cert and --key need --cacert"),
+        (["get", "x", "--password-file", "/dev/null"], "--password-file needs --user"),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(raftsman, words, line):
+    done = raftsman("etcd", *words)
+    assert done.returncode in (1, 2) and done.stderr.count("\n") == 1
+    assert line is None or done.stderr == f"raftsman etcd: {line}\n"
+
+
+def test_a_password_never_shows(tmp_path, raftsman):
+    secret = tmp_path / "password"
+    secret.write_text("hunter2-hunter2\n")
+    with etcd.running(tmp_path, flags=("--bcrypt-cost=4", *FAST)) as cluster:
+        etcd_programs.run("etcd_suite", "setup-auth", *etcd_programs.client_options(cluster))
+        where = ("--endpoints", cluster.endpoints[0], "--log-level", "debug")
+        login = ("--user", "root", "--password-file", secret)
+        done = raftsman("etcd", "get", "x", *where, *login)
+        assert done.returncode == 1 and "authentication failed" in done.stderr
+        assert "hunter2" not in done.stdout + done.stderr
+        assert "auth error" in raftsman("etcd", "status", *where, *login).stdout
+
+
+def test_the_tools_are_there():
+    for version in VERSIONS:
+        assert tools.binary(f"etcd-{version}", "etcdctl")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A watch of everything stays complete, ordered and without repeats, whatever happens to the server."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+
+import etcd_programs
+from fault import proxy
+from rig import etcd
+
+FAST = ("--unsafe-no-fsync",)
+EVENTS = 100_000
+
+
+def revision(cluster):
+    answer = cluster.etcdctl("get", "none", "-w", "json")
+    return json.loads(answer)["header"]["revision"]
+
+
+def finish(process, timeout):
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, err[-4000:]
+    return json.loads(out)
+
+
+def test_a_hundred_thousand_events_through_restarts_and_compactions(tmp_path):
+    seed = random.randrange(1 << 30)
+    dice = random.Random(seed)
+    with etcd.running(tmp_path, flags=FAST) as cluster, proxy.before(cluster.endpoints[0]) as between:
+        member = cluster.members[0]
+        writer = etcd_programs.start(
+            "etcd_try", "write", "--endpoints", cluster.endpoints[0], "--count", EVENTS
+        )
+        followers = [
+            etcd_programs.start(
+                "etcd_try", "follow", "--endpoints", between.url, "--rev", 2,
+                "--count", 1 << 40, "--timeout-ms", 6000,
+            )
+            for _ in range(2)
+        ]  # fmt: skip
+        restarts = compactions = 0
+        while writer.poll() is None:
+            time.sleep(dice.uniform(0.2, 1.0))
+            act = dice.choice(["kill", "stop", "compact", "compact", "cut", "cut"])
+            if act == "kill":
+                cluster.process(member).signal(signal.SIGKILL)
+            if act in ("kill", "stop"):
+                cluster.process(member).stop(2)
+                cluster.start(member)
+                restarts += 1
+            elif act == "cut":
+                between.reset()
+            else:
+                try:
+                    # Usually behind the watchers, now and then ahead of them.
+                    cluster.etcdctl("compact", str(revision(cluster) - dice.choice([0, 50, 500])))
+                    compactions += 1
+                except subprocess.CalledProcessError:
+                    pass  # compacted already
+        written = finish(writer, 10)
+        last = revision(cluster)
+        results = [finish(follower, 60) for follower in followers]
+        print(f"seed {seed}: {restarts} restarts, {compactions} compactions, {written}, {results}")
+        assert written["acknowledged"] >= EVENTS and restarts > 0 and compactions > 0
+        for seen in results:
+            assert seen["holes"] == 0 and seen["repeats"] == 0, f"seed {seed}: {seen}"
+            assert seen["next"] == last + 1, f"seed {seed}: stopped at {seen}"
+            assert "deadline exceeded" in seen["error"], seen  # nothing more to come: the clean end
+            if seen["expired"] == 0:
+                assert seen["events"] >= written["acknowledged"], f"seed {seed}: {seen}"
+
+
+def test_a_compaction_ahead_of_the_watch_is_one_expiry_with_its_revision(tmp_path):
+    with etcd.running(tmp_path, flags=FAST) as cluster:
+        etcd_programs.run("etcd_try", "write", "--endpoints", cluster.endpoints[0], "--count", 2000)
+        last = revision(cluster)
+        cluster.etcdctl("compact", str(last - 10))
+        seen = json.loads(
+            etcd_programs.run(
+                "etcd_try", "follow", "--endpoints", cluster.endpoints[0], "--rev", 2, "--count", last
+            )
+        )
+        assert seen["expired"] == 1 and seen["holes"] == 0 and seen["next"] == last + 1
+
+
+def test_a_half_open_connection_is_found_by_pings_and_the_watch_goes_on(tmp_path):
+    with etcd.running(tmp_path, flags=FAST) as cluster, proxy.before(cluster.endpoints[0]) as between:
+        follower = etcd_programs.start(
+            "etcd_try", "follow", "--endpoints", between.url, "--rev", 2, "--count", 3,
+            "--timeout-ms", 30000, "--keepalive-ms", 5000,
+        )  # fmt: skip
+        cluster.etcdctl("put", "a", "1")
+        time.sleep(1)
+        between.silent = True
+        stuck = between._pairs[:]
+        cluster.etcdctl("put", "b", "1")
+        time.sleep(3)
+        between.silent = False
+        between._pairs.clear()  # the old connection stays silent for ever
+        for pair in stuck:
+            for end in pair:
+                end.detach()
+        began = time.monotonic()
+        seen = finish(follower, 30)
+        assert seen["events"] == 2 and seen["holes"] == 0 and seen["repeats"] == 0
+        assert time.monotonic() - began < 12

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server may do to an HTTP/2 connection, and the one code each of it must become."""
+
+import json
+import ssl
+import time
+
+import pytest
+
+import etcd_programs
+from fault import h2, proxy
+from rig import pki
+
+
+def attempt(verb, url, *words, timeout_ms=2000):
+    began = time.monotonic()
+    out = etcd_programs.run(
+        "etcd_try", verb, "key", "--endpoints", url, "--timeout-ms", timeout_ms, *words
+    )
+    seconds = time.monotonic() - began
+    assert seconds < timeout_ms / 1000 + 3, "it took longer than its deadline and a start"
+    result = json.loads(out.splitlines()[-1])
+    assert result["ms"] <= timeout_ms + 300, result
+    return result
+
+
+def refused(c):
+    c.frame(h2.RST_STREAM, 0, (h2.REFUSED_STREAM).to_bytes(4))
+
+
+def reset(c):
+    c.frame(h2.RST_STREAM, 0, (h2.INTERNAL_ERROR).to_bytes(4))
+
+
+def goaway_before(c):
+    c.frame(h2.GOAWAY, 0, bytes(4) + (h2.NO_ERROR).to_bytes(4), stream=0)
+
+
+def goaway_after(c):
+    c.frame(h2.GOAWAY, 0, c.stream.to_bytes(4) + (h2.NO_ERROR).to_bytes(4), stream=0)
+    c.answer()
+
+
+def goaway_and_gone(c):
+    c.frame(h2.GOAWAY, 0, c.stream.to_bytes(4) + (h2.CALM).to_bytes(4) + b"too_many_pings", stream=0)
+    c.close()
+
+
+def trailers_only(c):
+    c.headers(*h2.GRPC, ("grpc-status", "14"), ("grpc-message", "etcdserver: no leader"), end=True)
+
+
+def trailers_only_unknown(c):
+    c.headers(*h2.GRPC, ("grpc-status", "14"), ("grpc-message", "transport is closing"), end=True)
+
+
+def encoded_text(c):
+    c.headers(*h2.GRPC)
+    c.trailers(5, "etcdserver: %6Dember not found")
+
+
+def unavailable_page(c):
+    c.headers((":status", "503"), ("content-type", "text/html"))
+    c.data(b"<h1>busy</h1>" * 100, end=True)
+
+
+def gateway_page(c):
+    c.headers((":status", "502"), ("content-type", "text/html"), end=True)
+
+
+def forbidden(c):
+    c.headers((":status", "403"), end=True)
+
+
+def no_status(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message(), end=True)
+
+
+def no_message(c):
+    c.headers(*h2.GRPC)
+    c.trailers(0)
+
+
+def two_messages(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message() + h2.message())
+    c.trailers(0)
+
+
+def half_a_message(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message(b"abc", length=10))
+    c.trailers(0)
+
+
+def compressed(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message(b"abc", flag=1))
+    c.trailers(0)
+
+
+def oversized(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message(b"abc", length=0xFFFFFFFF))
+    c.trailers(0)
+
+
+def nonsense_message(c):
+    c.answer(b"\xff\xff\xff\xff")
+
+
+def closed(c):
+    c.close()
+
+
+def silent(c):
+    pass
+
+
+def header_flood(c):
+    c.headers(*h2.GRPC, *((f"x-{number}", "y" * 1000) for number in range(200)))
+    c.trailers(0)
+
+
+def interim(c):
+    c.headers((":status", "103"), ("link", "x"))
+    c.answer()
+
+
+def trickle(c):
+    c.headers(*h2.GRPC)
+    for byte in h2.message(b""):
+        c.data(bytes([byte]))
+    c.trailers(0)
+
+
+def padded_and_reset(c):
+    """Complete, and then a reset without error: as servers do that did not read the whole body."""
+    c.answer()
+    c.frame(h2.RST_STREAM, 0, (h2.NO_ERROR).to_bytes(4))
+
+
+def bad_stream(c):
+    c.frame(h2.DATA, 0, b"x", stream=0)
+
+
+def huge_frame(c):
+    c.raw(b"\xff\xff\xff\x00\x00" + c.stream.to_bytes(4) + b"x" * 100)
+
+
+def bad_headers(c):
+    c.frame(h2.HEADERS, h2.END_HEADERS, b"\xff" * 50)
+
+
+NOT_DONE, PERHAPS = "UNAVAILABLE", "OUTCOME_UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("script", "read", "write"),
+    [
+        (refused, NOT_DONE, NOT_DONE),
+        (reset, "UNAVAILABLE", PERHAPS),
+        (goaway_before, NOT_DONE, NOT_DONE),
+        (goaway_after, "OK", "OK"),
+        (goaway_and_gone, "UNAVAILABLE", PERHAPS),
+        (trailers_only, "UNAVAILABLE", NOT_DONE),
+        (trailers_only_unknown, "UNAVAILABLE", PERHAPS),
+        (encoded_text, "NOT_FOUND", "NOT_FOUND"),
+        (unavailable_page, "UNAVAILABLE", NOT_DONE),
+        (gateway_page, "UNAVAILABLE", PERHAPS),
+        (forbidden, "DENIED", "DENIED"),
+        (no_status, "UNAVAILABLE", PERHAPS),
+        (no_message, "CORRUPT", PERHAPS),
+        (two_messages, "CORRUPT", PERHAPS),
+        (half_a_message, "CORRUPT", PERHAPS),
+        (compressed, "CORRUPT", PERHAPS),
+        (oversized, "TOO_BIG", PERHAPS),
+        (nonsense_message, "CORRUPT", PERHAPS),
+        (closed, "UNAVAILABLE", PERHAPS),
+        (silent, "TIMEOUT", PERHAPS),
+        (header_flood, "TOO_BIG", PERHAPS),
+        (interim, "OK", "OK"),
+        (trickle, "OK", "OK"),
+        (padded_and_reset, "OK", "OK"),
+        (bad_stream, "UNAVAILABLE", PERHAPS),
+        (huge_frame, "UNAVAILABLE", PERHAPS),
+        (bad_headers, "UNAVAILABLE", PERHAPS),
+    ],
+)
+def test_each_misbehaviour_has_one_code(script, read, write):
+    with h2.server(script) as (url, seen):
+        assert attempt("get", url)["code"] == read
+        del seen[:]
+        assert attempt("put", url)["code"] == write
+        assert len(seen) == 1, "a mutating call is sent once"
+
+
+@pytest.mark.parametrize(
+    "bytes_said",
+    [
+        b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x46",
+        b"\0" * 5000,
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        h2.frame(h2.SETTINGS, 0, 0) + h2.frame(h2.GOAWAY, 0, 0, bytes(8)),
+    ],
+    ids=["http1", "tls", "zeroes", "ssh", "goodbye"],
+)
+def test_a_server_of_another_kind_is_unavailable(bytes_said):
+    with h2.talker(bytes_said) as url:
+        assert attempt("get", url)["code"] == "UNAVAILABLE"
+        assert attempt("put", url)["code"] in (NOT_DONE, PERHAPS)
+
+
+@pytest.mark.parametrize("verb", ["put", "get"])
+def test_a_black_hole_ends_at_the_deadline(verb):
+    with proxy.black_hole() as url:
+        result = attempt(verb, url, timeout_ms=800)
+        assert result["code"] == {"put": "UNAVAILABLE", "get": "TIMEOUT"}[verb]
+        assert result["ms"] >= 790
+
+
+def test_nobody_there():
+    assert attempt("put", "http://127.0.0.1:1")["code"] == "UNAVAILABLE"
+    assert attempt("get", "http://no-such-host.invalid:1")["code"] == "UNAVAILABLE"
+    assert attempt("get", "unix:///nowhere/etcd.sock")["code"] == "UNAVAILABLE"
+
+
+def server_context(authority, *hosts):
+    pair = authority.issue("odd", "odd", hosts=hosts)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    return context
+
+
+def test_a_tls_server_without_http2_is_refused(tmp_path):
+    authority = pki.Authority(tmp_path)
+    context = server_context(authority, "127.0.0.1")
+    with h2.server(silent, tls=context) as (url, seen):
+        result = attempt("put", url, "--cacert", authority.cert)
+        assert result["code"] == "UNAVAILABLE" and "HTTP/2" in result["text"]
+        assert result["reason"] == "TLS" and seen == []
+
+
+def test_old_tls_is_refused(tmp_path):
+    authority = pki.Authority(tmp_path)
+    context = server_context(authority, "127.0.0.1")
+    context.set_alpn_protocols(["h2"])
+    context.minimum_version = ssl.TLSVersion.TLSv1_1
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with h2.server(silent, tls=context) as (url, seen):
+        result = attempt("put", url, "--cacert", authority.cert)
+        assert result["code"] == "UNAVAILABLE" and result["reason"] == "TLS" and seen == []
