@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,13 @@ static NORETURN void out_of_memory(void)
     ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
     (void)ignored;
     abort();
+}
+
+void mem_setup(void)
+{
+    (void)mallopt(M_ARENA_MAX, 1); /* refused under a foreign allocator: then it does not matter */
+    (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024);
+    (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 }
 
 void *xmalloc(size_t n)

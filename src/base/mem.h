@@ -6,6 +6,10 @@
 
 #include "base/attr.h"
 
+/* Before the first thread: one heap for all of them, given back to the system when it shrinks. Our
+ * threads spend their time waiting, so they need not have one each. */
+void mem_setup(void);
+
 void *xmalloc(size_t n) NONNULL __attribute__((malloc, alloc_size(1)));
 void *xcalloc(size_t n, size_t size) NONNULL __attribute__((malloc, alloc_size(1, 2)));
 /* n * size is checked for overflow; an overflow aborts like a failed allocation. */

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 /* Sanitizers make frames several times larger. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
@@ -54,4 +55,30 @@ void thread_join(struct thread *t)
         return;
     (void)pthread_join(t->id, NULL); /* fails only when misused */
     t->started = false;
+}
+
+void cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr); /* none of these fails on Linux */
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(c, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t ms)
+{
+    if (ms < 0) {
+        (void)pthread_cond_wait(c, m);
+        return;
+    }
+    const int64_t day_ms = INT64_C(24) * 3600 * 1000; /* waking early is allowed */
+    if (ms > day_ms)
+        ms = day_ms;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    const int64_t ns = until.tv_nsec + ms % 1000 * 1000000;
+    until.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    (void)pthread_cond_timedwait(c, m, &until);
 }

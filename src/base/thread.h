@@ -3,6 +3,8 @@
  * Locks are pthread mutexes held by scope. */
 #pragma once
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -37,3 +39,8 @@ static inline pthread_mutex_t *mutex_lock(pthread_mutex_t *m)
 #define MUTEX_HOLD(mutex)                                                                          \
     AUTO(mutex_unlock_auto)                                                                        \
     pthread_mutex_t *MUTEX_HOLD_NAME(__LINE__) __attribute__((unused)) = mutex_lock(mutex)
+
+/* A condition variable whose waits do not care when someone sets the date. */
+void cond_init(pthread_cond_t *c);
+/* Waits with the mutex held, at most ms (less than 0: until signalled). May wake for no reason. */
+void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t ms);

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include "base/clock.h"
 #include "unit.h"
 
 struct shared {
@@ -66,5 +67,43 @@ static void threads_are_named_and_leave_signals_to_main(void **state)
     assert_int_equal(sigismember(&mask, SIGTERM), 0); /* the starter's own mask is back */
 }
 
-TEST_MAIN(TEST(a_held_mutex_excludes_and_is_released_with_its_scope),
+struct bell {
+    pthread_mutex_t lock;
+    pthread_cond_t rung;
+    bool done;
+};
+
+static void ring(void *arg)
+{
+    struct bell *b = arg;
+    MUTEX_HOLD(&b->lock);
+    b->done = true;
+    (void)pthread_cond_signal(&b->rung);
+}
+
+static void a_wait_ends_by_signal_or_time(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct bell b = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct thread t;
+    cond_init(&b.rung);
+    const int64_t began_ms = clock_boot_ms(&clock_real);
+    {
+        MUTEX_HOLD(&b.lock);
+        while (clock_boot_ms(&clock_real) - began_ms < 30)
+            cond_wait_ms(&b.rung, &b.lock, 1030 - (clock_boot_ms(&clock_real) - began_ms) - 1000);
+    }
+    assert_ok(thread_start(&t, "ringer", ring, &b, &e));
+    {
+        MUTEX_HOLD(&b.lock);
+        while (!b.done)
+            cond_wait_ms(&b.rung, &b.lock, b.done ? 0 : -1);
+    }
+    thread_join(&t);
+    (void)pthread_cond_destroy(&b.rung);
+}
+
+TEST_MAIN(TEST(a_wait_ends_by_signal_or_time),
+          TEST(a_held_mutex_excludes_and_is_released_with_its_scope),
           TEST(threads_are_named_and_leave_signals_to_main))
