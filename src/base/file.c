@@ -68,6 +68,28 @@ int file_write_all(int fd, struct str bytes, struct err *e)
     return 0;
 }
 
+int file_write_at(int fd, struct str bytes, uint64_t offset, struct err *e)
+{
+    while (bytes.n > 0) {
+        const ssize_t put = pwrite(fd, bytes.p, bytes.n, (off_t)offset);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return err_set_errno(e, errno, "write");
+        offset += (uint64_t)put;
+        bytes = str_from(bytes, (size_t)put);
+    }
+    return 0;
+}
+
+int file_sync_dir(const char *path, struct err *e)
+{
+    auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        return err_set_errno(e, errno, "sync directory %s", path);
+    return 0;
+}
+
 static const char *name_of(const struct file_replace *f)
 {
     const char *slash = strrchr(f->path, '/');

@@ -2,6 +2,7 @@
  * Files read under a ceiling and written durably. */
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/attr.h"
@@ -17,6 +18,10 @@ NODISCARD int file_read_fd(const struct ctx *ctx, int fd, struct buf *out, struc
 NODISCARD int file_read(const struct ctx *ctx, const char *path, struct buf *out, struct err *e);
 
 NODISCARD int file_write_all(int fd, struct str bytes, struct err *e);
+NODISCARD int file_write_at(int fd, struct str bytes, uint64_t offset, struct err *e);
+
+/* Makes the names in a directory durable. */
+NODISCARD int file_sync_dir(const char *path, struct err *e);
 
 /* A file that appears whole or not at all, also across a power cut: written beside its name,
  * synced, renamed, directory synced.

@@ -41,6 +41,14 @@ static int dump_piece(const char *bytes, size_t n, void *data)
     return buf_add(data, bytes, n) ? 0 : -1;
 }
 
+bool jvalid(struct str s)
+{
+    json_auto_t *v = json_loadb(
+        s.p ? s.p : "", s.n,
+        JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    return v != NULL;
+}
+
 int jdump(const json_t *v, struct buf *out, struct err *e)
 {
     const int rc =

@@ -21,6 +21,9 @@ void json_setup(void);
  * ERR_INVALID names line and column. The ceiling is the caller's: s is already in memory. */
 NODISCARD int jparse(struct str s, json_t **out, struct err *e);
 
+/* Whether it is well-formed, whatever its numbers: ids of 64 bits do not fit an integer here. */
+bool jvalid(struct str s);
+
 /* Compact text with sorted keys: the form that is hashed and compared. Appends to out. */
 NODISCARD int jdump(const json_t *v, struct buf *out, struct err *e);
 

@@ -5,11 +5,10 @@
 #include "base/map.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/rand.h"
+#include "base/siphash.h"
 
 struct map_slot {
     char *key; /* NULL: free slot */
@@ -19,62 +18,6 @@ struct map_slot {
 };
 
 enum { MAP_FIRST = 8 };
-
-static uint64_t seed[2];
-static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
-
-static void seed_init(void)
-{
-    rand_bytes(seed, sizeof(seed));
-}
-
-static inline uint64_t rotl(uint64_t x, int by)
-{
-    return (x << by) | (x >> (64 - by));
-}
-
-static inline void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = rotl(v[1], 13) ^ v[0];
-    v[0] = rotl(v[0], 32);
-    v[2] += v[3];
-    v[3] = rotl(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = rotl(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = rotl(v[1], 17) ^ v[2];
-    v[2] = rotl(v[2], 32);
-}
-
-static uint64_t hash_of(struct str key)
-{
-    (void)pthread_once(&seed_once, seed_init); /* cannot fail with a static control */
-    uint64_t v[4] = {
-        seed[0] ^ 0x736f6d6570736575ULL,
-        seed[1] ^ 0x646f72616e646f6dULL,
-        seed[0] ^ 0x6c7967656e657261ULL,
-        seed[1] ^ 0x7465646279746573ULL,
-    };
-    uint64_t last = (uint64_t)key.n << 56;
-    size_t i = 0;
-    for (; i + 8 <= key.n; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, key.p + i, 8);
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-    }
-    for (int shift = 0; i < key.n; i++, shift += 8)
-        last |= (uint64_t)(unsigned char)key.p[i] << shift;
-    v[3] ^= last;
-    sip_round(v);
-    v[0] ^= last;
-    v[2] ^= 0xff;
-    for (int i_final = 0; i_final < 3; i_final++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
 
 /* The slot that holds key, or the free slot where it belongs. Needs a free slot to end. */
 static size_t find(const struct map *m, struct str key, uint64_t hash)
@@ -116,7 +59,7 @@ void *map_get(const struct map *m, struct str key)
 {
     if (m->n == 0)
         return NULL;
-    return m->slots[find(m, key, hash_of(key))].value;
+    return m->slots[find(m, key, siphash64(key))].value;
 }
 
 void *map_put(struct map *m, struct str key, void *value)
@@ -124,7 +67,7 @@ void *map_put(struct map *m, struct str key, void *value)
     assert(value);
     if ((m->n + 1) * 4 > m->cap * 3)
         grow(m);
-    const uint64_t hash = hash_of(key);
+    const uint64_t hash = siphash64(key);
     struct map_slot *s = &m->slots[find(m, key, hash)];
     void *was = s->value;
     if (!s->key) {
@@ -139,7 +82,7 @@ void *map_del(struct map *m, struct str key)
 {
     if (m->n == 0)
         return NULL;
-    size_t hole = find(m, key, hash_of(key));
+    size_t hole = find(m, key, siphash64(key));
     if (!m->slots[hole].key)
         return NULL;
     void *was = m->slots[hole].value;

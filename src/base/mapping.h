@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A file mapped for reading, whose pages are let go behind the reader: a file of any size is
+ * read with a small, constant resident set. The page cache keeps what it likes. */
+#pragma once
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+
+struct mapping {
+    int fd;
+    const uint8_t *p; /* NULL for an empty file */
+    size_t n;
+};
+
+enum mapping_lock { MAPPING_SHARED, MAPPING_EXCLUSIVE };
+
+/* Also takes a lock for as long as the mapping lives: etcd holds an exclusive one on its database
+ * while it runs, and a file in use is not a file to read. An exclusive lock opens the file for
+ * writing too; fd may then be written to.
+ * ERR_CONFLICT locked by another process · ERR_INVALID not a regular file · ERR_NOT_FOUND ·
+ * ERR_DENIED · ERR_IO. */
+NODISCARD int mapping_open(struct mapping *m, const char *path, enum mapping_lock lock,
+                           struct err *e);
+void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
+
+/* Where one reader is. Several readers of one mapping have a window each. */
+enum { MAPPING_WINDOWS = 4 };
+struct mapping_window {
+    const struct mapping *m;
+    uint64_t kept[MAPPING_WINDOWS]; /* windows that stay mapped, in the order they were entered */
+    unsigned at, filled;
+};
+
+struct mapping_window mapping_window_of(const struct mapping *m);
+
+/* The reader is about to read at offset: the kernel is told what comes next, and the window
+ * entered longest ago is let go. Cheap when the window is the current one. */
+void mapping_reach(struct mapping_window *w, uint64_t offset);
