@@ -8,8 +8,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from kube import Kube
 
+from kube import Kube
 from rig import tools
 from rig.cluster import Kubernetes
 

@@ -3,8 +3,8 @@
 
 import pytest
 from kubernetes.client import ApiException
-from manifests import claim, pod
 
+from manifests import claim, pod
 from rig import faults
 from rig.wait import until
 

@@ -10,8 +10,8 @@ import sys
 import tarfile
 
 import pytest
-from manifests import pod
 
+from manifests import pod
 from rig import tools
 
 MAKER = tools.REPOSITORY / "tools" / "image"

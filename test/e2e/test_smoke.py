@@ -4,10 +4,10 @@
 import json
 
 import pytest
-from kube import Kube
 from kubernetes.client import ApiException
-from manifests import claim, disruption_budget, etcd_cluster, pod, secret
 
+from kube import Kube
+from manifests import claim, disruption_budget, etcd_cluster, pod, secret
 from rig.wait import until
 
 SECRET_SECONDS = 60

@@ -126,7 +126,10 @@ def fill(cluster, megabytes):
 
 
 def test_a_snapshot_that_breaks_is_never_complete(tmp_path):
-    with etcd.running(tmp_path, flags=FAST) as cluster, proxy.before(cluster.endpoints[0]) as between:
+    with (
+        etcd.running(tmp_path, flags=FAST) as cluster,
+        proxy.before(cluster.endpoints[0]) as between,
+    ):
         fill(cluster, 20)
         assert attempt("snapshot", "--endpoints", between.url, timeout_ms=20000)["code"] == "OK"
         whole = between.forwarded
@@ -139,7 +142,9 @@ def test_a_snapshot_that_breaks_is_never_complete(tmp_path):
         between.forwarded = 0
 
         def silence():
-            wait.until(lambda: between.forwarded > whole // 3, 10, "a third has passed", every=0.001)
+            wait.until(
+                lambda: between.forwarded > whole // 3, 10, "a third has passed", every=0.001
+            )
             between.silent = True
 
         thread = threading.Thread(target=silence)
@@ -150,7 +155,9 @@ def test_a_snapshot_that_breaks_is_never_complete(tmp_path):
         between.silent, between.forwarded = False, 0
 
         def kill():
-            wait.until(lambda: between.forwarded > whole // 3, 10, "a third has passed", every=0.001)
+            wait.until(
+                lambda: between.forwarded > whole // 3, 10, "a third has passed", every=0.001
+            )
             cluster.process(member).signal(signal.SIGKILL)
 
         thread = threading.Thread(target=kill)
@@ -161,7 +168,9 @@ def test_a_snapshot_that_breaks_is_never_complete(tmp_path):
 
 def test_a_slow_reader_holds_one_window_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setitem(
-        etcd_programs.SANITIZERS, "ASAN_OPTIONS", "quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
+        etcd_programs.SANITIZERS,
+        "ASAN_OPTIONS",
+        "quarantine_size_mb=1:thread_local_quarantine_size_kb=64",
     )
     with etcd.running(tmp_path, flags=FAST) as cluster:
         fill(cluster, 60)
@@ -264,7 +273,17 @@ def test_an_address_that_another_cluster_took_over(tmp_path):
         host, port = theirs.endpoints[0].split("//")[1].split(":")
         address.upstream = (host, int(port))
         address.reset()
-        for verb in "put", "get", "delete", "members", "status", "snapshot", "defrag", "watch", "lease":
+        for verb in (
+            "put",
+            "get",
+            "delete",
+            "members",
+            "status",
+            "snapshot",
+            "defrag",
+            "watch",
+            "lease",
+        ):
             result = attempt(verb, *words, key="foreign")
             assert result["code"] == "CONFLICT", (verb, result)
         assert not exists(theirs, "foreign"), "nothing was written into the other cluster"
@@ -281,7 +300,9 @@ def test_a_token_that_expires_under_a_stream_is_renewed(tmp_path, version):
         words = ["--endpoints", cluster.endpoints[0]]
         etcd_programs.run("etcd_suite", "setup-auth", *words)
         words += ["--user", "mallory", "--password-file", secret]
-        etcd_programs.run("etcd_try", "token-expiry", *words, "--count", 2500, "--timeout-ms", 20000)
+        etcd_programs.run(
+            "etcd_try", "token-expiry", *words, "--count", 2500, "--timeout-ms", 20000
+        )
 
 
 def test_wrong_credentials(tmp_path):
@@ -317,7 +338,9 @@ def test_a_probe_says_of_each_member_what_is_wrong(cluster, secure):
     with proxy.black_hole() as hole, proxy.silence() as mute:
         urls = [cluster.endpoints[0], "http://127.0.0.1:1", hole, mute, secure.endpoints[0]]
         began = time.monotonic()
-        out = etcd_programs.run("etcd_try", "probe", "--endpoints", ",".join(urls), "--timeout-ms", 900)
+        out = etcd_programs.run(
+            "etcd_try", "probe", "--endpoints", ",".join(urls), "--timeout-ms", 900
+        )
         assert time.monotonic() - began < 4
     shown = json.loads(out)
     assert shown["outcomes"] == ["answered", "refused", "timed out", "timed out", "failed"]

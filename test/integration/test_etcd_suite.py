@@ -64,7 +64,9 @@ def test_a_learner_is_seen_left_alone_and_promoted(tmp_path, raftsman, version):
         learner = etcd.Cluster(processes, version=version, flags=FAST, name="learner")
         member, first = learner.members[0], cluster.members[0]
         try:
-            cluster.etcdctl("member", "add", "learner", "--learner", f"--peer-urls={member.peer_url}")
+            cluster.etcdctl(
+                "member", "add", "learner", "--learner", f"--peer-urls={member.peer_url}"
+            )
             peers = f"{first.name}={first.peer_url},{member.name}={member.peer_url}"
             argv = [w for w in map(str, learner._argv(member)) if "--initial-cluster=" not in w]
             argv += [f"--initial-cluster={peers}", "--initial-cluster-state=existing"]
@@ -164,7 +166,10 @@ def test_day_two_commands(tmp_path, raftsman):
         (["move-leader", "xyz"], '"xyz" is no ID of up to 16 hex digits'),
         (["status", "--endpoints", "ftp://x"], None),
         (["status", "--endpoints", "https://x:1"], None),
-        (["get", "x", "--cert", "/dev/null", "--key", "/dev/null"], "--cert and --key need --cacert"),
+        (
+            ["get", "x", "--cert", "/dev/null", "--key", "/dev/null"],
+            "--cert and --key need --cacert",
+        ),
         (["get", "x", "--password-file", "/dev/null"], "--password-file needs --user"),
     ],
 )

@@ -29,7 +29,10 @@ def finish(process, timeout):
 def test_a_hundred_thousand_events_through_restarts_and_compactions(tmp_path):
     seed = random.randrange(1 << 30)
     dice = random.Random(seed)
-    with etcd.running(tmp_path, flags=FAST) as cluster, proxy.before(cluster.endpoints[0]) as between:
+    with (
+        etcd.running(tmp_path, flags=FAST) as cluster,
+        proxy.before(cluster.endpoints[0]) as between,
+    ):
         member = cluster.members[0]
         writer = etcd_programs.start(
             "etcd_try", "write", "--endpoints", cluster.endpoints[0], "--count", EVENTS
@@ -80,14 +83,24 @@ def test_a_compaction_ahead_of_the_watch_is_one_expiry_with_its_revision(tmp_pat
         cluster.etcdctl("compact", str(last - 10))
         seen = json.loads(
             etcd_programs.run(
-                "etcd_try", "follow", "--endpoints", cluster.endpoints[0], "--rev", 2, "--count", last
+                "etcd_try",
+                "follow",
+                "--endpoints",
+                cluster.endpoints[0],
+                "--rev",
+                2,
+                "--count",
+                last,
             )
         )
         assert seen["expired"] == 1 and seen["holes"] == 0 and seen["next"] == last + 1
 
 
 def test_a_half_open_connection_is_found_by_pings_and_the_watch_goes_on(tmp_path):
-    with etcd.running(tmp_path, flags=FAST) as cluster, proxy.before(cluster.endpoints[0]) as between:
+    with (
+        etcd.running(tmp_path, flags=FAST) as cluster,
+        proxy.before(cluster.endpoints[0]) as between,
+    ):
         follower = etcd_programs.start(
             "etcd_try", "follow", "--endpoints", between.url, "--rev", 2, "--count", 3,
             "--timeout-ms", 30000, "--keepalive-ms", 5000,

@@ -42,7 +42,9 @@ def goaway_after(c):
 
 
 def goaway_and_gone(c):
-    c.frame(h2.GOAWAY, 0, c.stream.to_bytes(4) + (h2.CALM).to_bytes(4) + b"too_many_pings", stream=0)
+    c.frame(
+        h2.GOAWAY, 0, c.stream.to_bytes(4) + (h2.CALM).to_bytes(4) + b"too_many_pings", stream=0
+    )
     c.close()
 
 
