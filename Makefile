@@ -9,7 +9,7 @@ REPORTS         = build/reports
 # CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
 WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
 
-.PHONY: build demo test test-unit test-tsan test-integration e2e bench lint format fuzz deps install clean help
+.PHONY: build demo test test-unit test-tsan test-integration e2e bench lint format fuzz crds deps install clean help
 
 build: ## the release binary, at build/raftsman
 	@tools/deps packages build
@@ -69,6 +69,12 @@ fuzz: ## libFuzzer on every target; FUZZ_SECONDS each (default 60)
 	@tools/deps packages build test lint
 	@CC=clang-14 tools/configure build/fuzz -Dtests=true -Dfuzzer=true -Db_sanitize=address,undefined
 	@tools/fuzz build/fuzz
+
+crds: ## write deploy/crds/ from tools/crds/kinds.py
+	@tools/deps packages test
+	@tools/deps python
+	@tools/deps tool $(TEST_TOOLS)
+	@$(PYTHON) tools/crds
 
 deps: ## everything any target needs
 	@tools/deps
