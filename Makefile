@@ -9,7 +9,7 @@ REPORTS         = build/reports
 # CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
 WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
 
-.PHONY: build demo test test-unit test-tsan test-integration e2e bench lint format fuzz crds deps install clean help
+.PHONY: build demo test test-unit test-tsan test-integration e2e mutants bench lint format fuzz crds deps install clean help
 
 build: ## the release binary, at build/raftsman
 	@tools/deps packages build
@@ -49,6 +49,10 @@ e2e: build ## the end-to-end suite on a real Kubernetes of three nodes, on this 
 	@tools/deps python
 	@tools/deps tool $(RIG_TOOLS)
 	@$(PYTEST) test/e2e --junit-xml=$(REPORTS)/e2e.xml
+
+mutants: ## does the policy's test notice when the policy is wrong?
+	@tools/deps packages build test
+	@tools/mutants
 
 bench: build ## what it costs, beside a peer in the same run
 	@tools/deps packages bench

@@ -29,6 +29,7 @@ struct command {
 
 extern const struct command command_convert;
 extern const struct command command_etcd;
+extern const struct command command_operator;
 extern const struct command command_reference;
 
 /* Every subcommand of this build; ends in NULL. */

@@ -21,6 +21,7 @@ enum { HELP_MAX_BYTES = 256 * 1024 };
 const struct command *const commands[] = {
     &command_convert,
     &command_etcd,
+    &command_operator,
     &command_reference,
     NULL,
 };

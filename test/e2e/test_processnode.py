@@ -5,9 +5,9 @@ import subprocess
 import time
 
 import pytest
+
 from kube import Kube
 from manifests import claim, etcd_cluster, pod, secret
-
 from rig import faults, tools, volumes
 from rig.cluster import Kubernetes
 from rig.wait import until

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the stages of a pass share. */
+#pragma once
+#include "base/err.h"
+#include "base/json.h"
+#include "base/metric.h"
+#include "control/cluster/decide.h"
+#include "control/cluster/engine.h"
+#include "control/cluster/objects.h"
+#include "control/cluster/observed.h"
+#include "control/cluster/views.h"
+#include "control/runtime/manager.h"
+
+enum {
+    ENGINE_PROBE_MS = 1000, /* of one question to one member */
+    ENGINE_ETCD_MS = 5000,  /* of one change of membership */
+    ENGINE_TEXT_MAX = 64 * 1024,
+};
+
+struct engine {
+    const struct engine_options *options;
+    struct view_set *clusters, *members, *pods, *pvcs, *services, *pdbs;
+    struct metric *members_by_state, *has_leader, *quorum_margin, *db_bytes, *steps;
+};
+
+/* One member, beyond what decide looks at. Views are references of the pass. */
+struct pass_member {
+    const struct member_view *view;
+    const struct pod_view *pod;
+    const struct pvc_view *pvc;
+    char *peer_url, *client_url; /* owned */
+    char *version;               /* it reported; owned, NULL: none */
+    uint64_t answered_id;        /* the member ID it answered with; 0: it did not */
+    int64_t db_bytes;
+};
+
+/* Everything one pass knows and holds. */
+struct pass {
+    struct engine *engine;
+    struct worker *worker;
+    const struct objkey *key;
+    json_t *cluster;            /* live; NULL: gone */
+    struct cluster_ident ident; /* borrowed from cluster */
+    const json_t *target;       /* status.observed, or NULL; borrowed from cluster */
+    struct views member_views, pod_views, pvc_views, service_views;
+    struct pass_member members[OBSERVED_MEMBERS_MAX]; /* in step with seen.members */
+    struct observed seen;
+    uint64_t cluster_id; /* latched; 0: none */
+    uint64_t leader;     /* member ID; 0: unknown */
+    struct err etcd_err; /* why etcd could not be asked; code ERR_NONE: it could */
+};
+
+void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e);
+void pass_done(struct pass *p);
+
+/* Takes the step and the chores. Returns the plan as it turned out: a step etcd refused for now,
+ * or the chokepoint did, becomes a wait with that reason. -1: *e. */
+NODISCARD int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct err *e);
+
+/* Status of cluster and members, budget, events, metrics. `failed` is what act failed with, or
+ * NULL. */
+NODISCARD int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
+                          const struct err *failed, struct err *e);
+
+/* --- etcd ----------------------------------------------------------------------------------- */
+
+struct etcd_client;
+
+/* A client of the cluster's running voters (or of all members if no voter is known), except
+ * `but`; dials Pod addresses under their DNS names and insists on the cluster's ID. */
+NODISCARD int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_client **out,
+                        struct err *e);
+
+/* Asks the members and fills the etcd side of p->seen. */
+void pass_probe(const struct ctx *ctx, struct pass *p);
+
+/* The one gate before anything that can cost availability: asks every other voter, now, for its
+ * own linearizable read. 0: go. -1 with ERR_NOT_READY: not now, and why, in e->reason. If the
+ * target leads, leadership is moved first and the answer is LeaderMoved. */
+NODISCARD int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, bool removal,
+                        struct err *e);
+
+/* The ID etcd computes for a cluster founded by this one member. */
+uint64_t founding_cluster_id(const char *peer_url, const char *token);

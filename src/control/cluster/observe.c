@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The cluster is read live; members, Pods, volumes and Services come from the views. What cannot
+ * be learned stays unknown. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/kinds.h"
+#include "api/names.h"
+#include "api/validate.h"
+#include "base/buf.h"
+#include "base/ctx.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "control/cluster/engine_internal.h"
+#include "control/cluster/target.h"
+#include "kube/client.h"
+
+static uint64_t hex_u64(const char *text)
+{
+    char *end = NULL;
+    const unsigned long long value = *text ? strtoull(text, &end, 16) : 0;
+    return end && *end == '\0' ? value : 0;
+}
+
+static void observe_cluster(struct pass *p)
+{
+    struct observed *s = &p->seen;
+    struct err ignored = {0};
+    int64_t deadline_us = 0;
+    s->exists = YES;
+    s->deleting = jstr(p->cluster, "metadata.deletionTimestamp", NULL) != NULL;
+    s->unsupported = api_unsupported(API_CLUSTER, p->cluster);
+    p->target = jget(p->cluster, "status.observed");
+    s->target_latched = p->target && *jstr(p->cluster, "status.clusterToken", "") != '\0';
+    s->spec_changed = s->target_latched && target_differs(p->cluster);
+    s->want = (int32_t)jint(p->target, "replicas", 0);
+    if (time_parse(str_c(jstr(p->cluster, "status.progressDeadline", "")), &deadline_us,
+                   &ignored) == 0)
+        s->deadline_s = deadline_us / 1000000;
+    p->cluster_id = hex_u64(jstr(p->cluster, "status.clusterID", ""));
+    s->formed = p->cluster_id != 0 ? YES : NO; /* this object was read live */
+    p->ident = (struct cluster_ident){
+        .ns = p->key->ns,
+        .name = p->key->name,
+        .uid = jstr(p->cluster, "metadata.uid", ""),
+        .metadata = jget(p->target ? p->target : jget(p->cluster, "spec"), "additionalMetadata")};
+}
+
+static const struct view *find_view(const struct views *views, const char *name)
+{
+    for (size_t i = 0; i < views->list.n; i++)
+        if (strcmp(views->list.v[i]->name, name) == 0)
+            return views->list.v[i];
+    return NULL;
+}
+
+static void observe_services(struct pass *p)
+{
+    char client_name[KUBE_NAME_MAX + 1];
+    unsigned char uid[VIEW_UID_BYTES];
+    (void)snprintf(client_name, sizeof(client_name), "%.200s-client", p->key->name);
+    const struct service_view *headless = NULL, *client = NULL;
+    headless = (const struct service_view *)find_view(&p->service_views, p->key->name);
+    client = (const struct service_view *)find_view(&p->service_views, client_name);
+    (void)uid_parse(p->ident.uid, uid); /* zero matches nobody's controller */
+    p->seen.service_foreign = (headless && !uid_equal(headless->owner_uid, uid)) ||
+                              (client && !uid_equal(client->owner_uid, uid));
+    p->seen.services = headless && client && headless->headless_ok && client->client_ok ? YES : NO;
+}
+
+static enum presence presence_of(const unsigned char *owner_uid, const unsigned char *uid)
+{
+    if (!owner_uid)
+        return ABSENT; /* from the views; act looks again before it creates anything */
+    return uid_equal(owner_uid, uid) ? OURS : FOREIGN;
+}
+
+static void observe_member(struct pass *p, const struct member_view *v)
+{
+    struct seen_member *m = &p->seen.members[p->seen.n_members];
+    struct pass_member *own = &p->members[p->seen.n_members++];
+    char claim[KUBE_NAME_MAX + 1];
+    (void)snprintf(claim, sizeof(claim), "data-%.200s", v->head.name);
+    *own = (struct pass_member){
+        .view = v,
+        .pod = (const struct pod_view *)find_view(&p->pod_views, v->head.name),
+        .pvc = (const struct pvc_view *)find_view(&p->pvc_views, claim),
+    };
+    const char *service = v->service ? istr_text(v->service) : p->key->name;
+    auto_buf struct buf peer = BUF_INIT(ENGINE_TEXT_MAX), client = BUF_INIT(ENGINE_TEXT_MAX);
+    api_peer_url(&peer, "http", v->head.name, service, p->key->ns);
+    api_client_url(&client, "http", v->head.name, service, p->key->ns);
+    own->peer_url = buf_take(&peer);
+    own->client_url = buf_take(&client);
+
+    *m = (struct seen_member){
+        .created_s = v->created_s,
+        .deleting = v->deleting,
+        .finalizer = v->finalizer,
+        .bootstrap = v->bootstrap,
+        .dormant = v->dormant,
+        .pending = v->pending,
+        .id_recorded = v->member_id != 0,
+        .pod = presence_of(own->pod ? own->pod->owner_uid : NULL, v->head.uid),
+        .pod_terminating = own->pod && own->pod->terminating,
+        .pod_ready = own->pod ? own->pod->ready : NO,
+        .pod_labeled_voter = own->pod && own->pod->labeled_voter,
+        .pvc = presence_of(own->pvc ? own->pvc->owner_uid : NULL, v->head.uid),
+        .pvc_recorded = !uid_is_zero(v->pvc_uid),
+        .pvc_changed = own->pvc && !uid_equal(own->pvc->head.uid, v->pvc_uid),
+    };
+    (void)snprintf(m->name, sizeof(m->name), "%s", v->head.name);
+}
+
+/* Members whose controller is this cluster. Those of a cluster that is gone belong to nobody, and
+ * are let go. */
+static void observe_members(struct pass *p)
+{
+    unsigned char uid[VIEW_UID_BYTES] = {0};
+    if (p->cluster)
+        (void)uid_parse(p->ident.uid, uid);
+    p->seen.members_known = YES;
+    for (size_t i = 0; i < p->member_views.list.n; i++) {
+        const struct member_view *v = (const struct member_view *)p->member_views.list.v[i];
+        const bool ours = uid_equal(v->owner_uid, uid);
+        if (p->cluster && !ours)
+            continue;
+        if (p->seen.n_members == OBSERVED_MEMBERS_MAX) {
+            p->seen.members_known = UNKNOWN;
+            return;
+        }
+        observe_member(p, v);
+    }
+}
+
+void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e)
+{
+    struct engine *g = p->engine;
+    char owner[OBJKEY_TEXT_MAX];
+    (void)objkey_text(p->key, owner);
+    if (kube_get(ctx, p->worker->kube, &kind_clusters, p->key->ns, p->key->name, &p->cluster, e) <
+        0) {
+        if (e->code != ERR_NOT_FOUND)
+            return; /* exists stays unknown */
+        p->seen.exists = NO;
+        *e = (struct err){0};
+    }
+    view_list_owner(g->members, owner, &p->member_views);
+    view_list_owner(g->pods, owner, &p->pod_views);
+    view_list_owner(g->pvcs, owner, &p->pvc_views);
+    view_list_owner(g->services, owner, &p->service_views);
+    if (p->cluster) {
+        observe_cluster(p);
+        observe_services(p);
+    }
+    observe_members(p);
+    if (p->cluster)
+        pass_probe(ctx, p);
+}
+
+void pass_done(struct pass *p)
+{
+    for (size_t i = 0; i < p->seen.n_members; i++) {
+        free(p->members[i].peer_url);
+        free(p->members[i].client_url);
+        free(p->members[i].version);
+    }
+    views_done(&p->member_views);
+    views_done(&p->pod_views);
+    views_done(&p->pvc_views);
+    views_done(&p->service_views);
+    json_decref(p->cluster);
+}

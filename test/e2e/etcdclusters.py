@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""EtcdClusters as tests use them: create, wait, look, and write to while things happen."""
+
+import base64
+import json
+import threading
+import time
+import urllib.request
+
+from kubernetes.client import ApiException
+
+from rig.wait import until
+
+GROUP, VERSION = "etcd-operator.cozystack.io", "v1alpha2"
+
+
+class EtcdCluster:
+    """One EtcdCluster in one namespace."""
+
+    def __init__(self, cluster, namespace, name="demo"):
+        self.cluster, self.namespace, self.name = cluster, namespace, name
+        self._where = (GROUP, VERSION, namespace, "etcdclusters")
+
+    def create(self, replicas=3, version="3.6.11", **spec):
+        body = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "EtcdCluster",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": {"replicas": replicas, "version": version, **spec},
+        }
+        self.cluster.custom.create_namespaced_custom_object(*self._where, body)
+        return self
+
+    def get(self):
+        return self.cluster.custom.get_namespaced_custom_object(*self._where, self.name)
+
+    def delete(self):
+        self.cluster.custom.delete_namespaced_custom_object(*self._where, self.name)
+
+    def scale(self, replicas):
+        body = {"spec": {"replicas": replicas}}
+        self.cluster.custom.patch_namespaced_custom_object(*self._where, self.name, body)
+
+    def status(self):
+        return self.get().get("status", {})
+
+    def condition(self, kind):
+        found = [c for c in self.status().get("conditions", []) if c["type"] == kind]
+        return found[0] if found else {"status": "", "reason": "", "message": ""}
+
+    def complete(self, replicas):
+        """The target is adopted and reached: what a user waits for."""
+        status = self.status()
+        conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
+        return (
+            status.get("observed", {}).get("replicas") == replicas
+            and status.get("readyMembers") == replicas
+            and conditions.get("Progressing") == "False"
+            and conditions.get("Available") == ("True" if replicas else "False")
+        )
+
+    def wait(self, replicas, seconds=60):
+        until(lambda: self.complete(replicas), seconds, f"{self.name} has {replicas} members")
+        return self
+
+    def members(self):
+        """EtcdMembers that are not about to go."""
+        listed = self.cluster.custom.list_namespaced_custom_object(
+            *self._where[:3], "etcdmembers", label_selector=f"{GROUP}/cluster={self.name}"
+        )["items"]
+        return [m for m in listed if not m["metadata"].get("deletionTimestamp")]
+
+    def delete_member(self, name):
+        self.cluster.custom.delete_namespaced_custom_object(*self._where[:3], "etcdmembers", name)
+
+    def names(self):
+        return sorted(m["metadata"]["name"] for m in self.members())
+
+    def ids(self):
+        return {m["metadata"]["name"]: m.get("status", {}).get("memberID") for m in self.members()}
+
+    def pods(self):
+        listed = self.cluster.core.list_namespaced_pod(
+            self.namespace, label_selector=f"{GROUP}/cluster={self.name}"
+        ).items
+        return {pod.metadata.name: pod for pod in listed}
+
+    def addresses(self):
+        return [pod.status.pod_ip for pod in self.pods().values() if pod.status.pod_ip]
+
+    def call(self, path, body, seconds=2):
+        """One request to etcd's JSON gateway, at whichever member answers."""
+        problem = OSError("no member has an address")
+        for address in self.addresses():
+            request = urllib.request.Request(
+                f"http://{address}:2379{path}", json.dumps(body).encode(), method="POST"
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=seconds) as answer:
+                    return json.load(answer)
+            except OSError as error:
+                problem = error
+        raise problem
+
+    def put(self, key, value):
+        self.call("/v3/kv/put", {"key": encode(key), "value": encode(value)})
+
+    def read(self, prefix):
+        """Every key with that prefix, by a linearizable read."""
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        span = {"key": encode(prefix), "range_end": encode(end)}
+        answer = self.call("/v3/kv/range", span, seconds=10)
+        return {decode(kv["key"]): decode(kv["value"]) for kv in answer.get("kvs", [])}
+
+    def etcd_members(self):
+        return self.call("/v3/cluster/member/list", {"linearizable": True})["members"]
+
+
+def encode(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def decode(text):
+    return base64.b64decode(text).decode()
+
+
+class Writer:
+    """Writes all the time; afterwards every acknowledged write must be there."""
+
+    def __init__(self, etcd):
+        self.etcd = etcd
+        self.acknowledged = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self._done.set()
+        self._thread.join(30)
+        if kind is None:
+            self.check()
+
+    def _run(self):
+        while not self._done.is_set():
+            number = self.acknowledged
+            try:
+                self.etcd.put(f"write/{number:08}", str(number))
+                self.acknowledged = number + 1
+            except (OSError, ApiException):
+                time.sleep(0.05)  # not acknowledged: the same number again
+            time.sleep(0.01)
+
+    def check(self):
+        found = until(self._read, 30, "etcd answers a read")
+        missing = [n for n in range(self.acknowledged) if found.get(f"write/{n:08}") != str(n)]
+        assert not missing, f"{len(missing)} acknowledged writes are lost: {missing[:5]}"
+        assert self.acknowledged > 0
+
+    def _read(self):
+        try:
+            return self.etcd.read("write/")
+        except OSError:
+            return None

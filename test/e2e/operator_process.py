@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our operator as a process beside the cluster, as a user without an image would run it."""
+
+import time
+import urllib.request
+
+import yaml
+
+from rig import ports, tools
+from rig.process import Processes
+
+BINARY = tools.REPOSITORY / "build" / "raftsman"
+CRDS = tools.REPOSITORY / "deploy" / "crds"
+
+
+def install_crds(cluster):
+    """Apply deploy/crds and wait until every kind is served."""
+    for path in sorted(CRDS.glob("*.yaml")):
+        said = cluster.kubectl("apply", "--server-side", "-f", str(path))
+        name = yaml.safe_load(path.read_text())["metadata"]["name"]
+        assert name in said, said
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=20s")
+
+
+class Operator:
+    """One operator process. `start` and `stop` may be called in turns."""
+
+    def __init__(self, cluster, directory, name="operator", flags=()):
+        self.cluster, self.name, self.flags = cluster, name, list(flags)
+        self.processes = Processes(directory, die_with_parent=True)
+        self.health = f"127.0.0.1:{ports.free()}"
+
+    def start(self):
+        argv = [BINARY, "operator", "--kubeconfig", self.cluster.kubeconfig]
+        argv += ["--metrics-bind-address", f"127.0.0.1:{ports.free()}"]
+        argv += ["--health-probe-bind-address", self.health]
+        self.processes.start(self.name, [*argv, *self.flags])
+        self.process.wait_ready(self.healthy, 20)
+        return self
+
+    @property
+    def process(self):
+        return self.processes.get(self.name)
+
+    def healthy(self):
+        try:
+            with urllib.request.urlopen(f"http://{self.health}/healthz", timeout=1) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def stop(self, grace=10):
+        """Returns how long it took."""
+        begin = time.monotonic()
+        self.process.stop(grace)
+        return time.monotonic() - begin
+
+    def log(self):
+        return self.process.tail(None)
