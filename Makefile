@@ -17,10 +17,10 @@ build: ## the release binary, at build/raftsman
 	@ninja -C build/release --quiet
 	@install -m 755 build/release/src/raftsman build/raftsman
 
-demo: build ## what works today, shown with real parts
-	@tools/deps packages test
+demo: build ## the main job on a real Kubernetes of one node (root); KEEP=1 leaves it up
+	@tools/deps packages test rig
 	@tools/deps python
-	@tools/deps tool $(TEST_TOOLS)
+	@tools/deps tool etcd-3.6 kubernetes coredns
 	@$(PYTHON) test/demo.py
 
 test: test-unit test-integration ## all fast tests
