@@ -17,7 +17,7 @@ sys.path[:0] = [str(REPOSITORY / "test"), str(REPOSITORY / "test" / "e2e")]
 
 from etcdclusters import EtcdCluster, Writer  # noqa: E402
 from kube import Kube  # noqa: E402
-from operator_process import Operator, install_crds  # noqa: E402
+from operator_process import Operator, install  # noqa: E402
 from rig import tools  # noqa: E402
 from rig.cluster import Kubernetes  # noqa: E402
 from rig.wait import until  # noqa: E402
@@ -57,7 +57,7 @@ def replace_a_pod(cluster, etcd):
 def play(line, cluster, operator):
     etcd = EtcdCluster(cluster, "default")
     cluster.wait_account("default")
-    line.step("CRDs installed", lambda: install_crds(cluster))
+    line.step("CRDs and RBAC installed", lambda: install(cluster))
     line.step("operator started", operator.start)
     cluster.kubectl("apply", "-f", str(SAMPLE))
     line.step("applied deploy/sample.yaml: three voters", lambda: etcd.wait(3))

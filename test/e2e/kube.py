@@ -88,11 +88,11 @@ class Kube:
         """True, False or Unknown, as the Node's condition says."""
         return condition(self.core.read_node(node), "Ready")
 
-    def kubectl(self, *words):
-        """What kubectl prints, be it a complaint, for people to read."""
+    def kubectl(self, *words, text=None):
+        """What kubectl prints, be it a complaint, for people to read. `text` is its input."""
         command = [tools.binary("kubernetes", "kubectl"), f"--kubeconfig={self.kubeconfig}"]
         command += ["--request-timeout=20s", *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = subprocess.run(command, input=text, check=False, capture_output=True, text=True)
         return done.stdout + done.stderr
 
 

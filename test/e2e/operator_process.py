@@ -10,28 +10,34 @@ from rig import ports, tools
 from rig.process import Processes
 
 BINARY = tools.REPOSITORY / "build" / "raftsman"
-CRDS = tools.REPOSITORY / "deploy" / "crds"
+DEPLOY = tools.REPOSITORY / "deploy"
+USER = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "raftsman"}
 
 
-def install_crds(cluster):
-    """Apply deploy/crds and wait until every kind is served."""
-    for path in sorted(CRDS.glob("*.yaml")):
+def install(cluster):
+    """Apply deploy/crds and deploy/rbac.yaml, and give the same rights to a user `raftsman`."""
+    for path in sorted((DEPLOY / "crds").glob("*.yaml")):
         said = cluster.kubectl("apply", "--server-side", "-f", str(path))
         name = yaml.safe_load(path.read_text())["metadata"]["name"]
         assert name in said, said
         cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=20s")
+    rights = list(yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text()))
+    for binding in (each for each in rights if each["kind"].endswith("Binding")):
+        binding["subjects"].append(USER)
+    cluster.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(rights))
 
 
 class Operator:
     """One operator process. `start` and `stop` may be called in turns."""
 
     def __init__(self, cluster, directory, name="operator", flags=()):
-        self.cluster, self.name, self.flags = cluster, name, list(flags)
+        self.name, self.flags = name, list(flags)
+        self.kubeconfig = cluster.rig.user("raftsman")
         self.processes = Processes(directory, die_with_parent=True)
         self.health = f"127.0.0.1:{ports.free()}"
 
     def start(self):
-        argv = [BINARY, "operator", "--kubeconfig", self.cluster.kubeconfig]
+        argv = [BINARY, "operator", "--kubeconfig", self.kubeconfig]
         argv += ["--metrics-bind-address", f"127.0.0.1:{ports.free()}"]
         argv += ["--health-probe-bind-address", self.health]
         self.processes.start(self.name, [*argv, *self.flags])

@@ -8,14 +8,14 @@ import pytest
 from kubernetes.client import ApiException
 
 from etcdclusters import GROUP, EtcdCluster, Writer
-from operator_process import Operator, install_crds
+from operator_process import Operator, install
 from rig import faults
 from rig.wait import until
 
 
 @pytest.fixture(scope="module")
 def operator(cluster, tmp_path_factory):
-    install_crds(cluster)
+    install(cluster)
     running = Operator(cluster, tmp_path_factory.mktemp("operator")).start()
     yield running
     running.stop()

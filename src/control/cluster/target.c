@@ -42,7 +42,7 @@ static bool same_quantity(const json_t *a, const json_t *b)
     struct quantity qa, qb;
     struct err ignored = {0};
     if (!json_is_string(a) || !json_is_string(b))
-        return json_equal((json_t *)a, (json_t *)b);
+        return a == b || json_equal((json_t *)a, (json_t *)b);
     return quantity_parse(str_c(json_string_value(a)), &qa, &ignored) == 0 &&
            quantity_parse(str_c(json_string_value(b)), &qb, &ignored) == 0 &&
            quantity_cmp(&qa, &qb) == 0;
