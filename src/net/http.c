@@ -439,6 +439,10 @@ static void explain(struct http_transfer *t, CURLcode code, struct err *e)
     }
     const char *why = t->why[0] != '\0' ? t->why : curl_easy_strerror(code);
     enum err_code as = code_of_curl(code);
+    long verdict = 0; /* X509_V_OK; a forged signature is not among the codes above */
+    (void)curl_easy_getinfo(t->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
+    if (verdict != 0)
+        as = ERR_DENIED;
     if (as == ERR_UNAVAILABLE && t->req.mutating && was_sent(t))
         as = ERR_OUTCOME_UNKNOWN;
     err_set(e, as, (int)code, "%.*s: %s", STR_ARG(host), why);
