@@ -373,20 +373,24 @@ static int emit(struct split *s, struct str text, split_each_fn *each, void *arg
     return rc;
 }
 
+static int end_line(struct split *s, struct str line, split_each_fn *each, void *arg, struct err *e)
+{
+    if (s->too_big || str_trim(line).n > 0)
+        return emit(s, s->too_big ? (struct str){0} : line, each, arg, e);
+    s->in_item = false; /* an empty line says nothing */
+    buf_reset(&s->item);
+    return 0;
+}
+
 static int feed_lines(struct split *s, struct str piece, split_each_fn *each, void *arg,
                       struct err *e)
 {
     struct str line;
     while (str_cut(piece, '\n', &line, &piece)) {
-        if (!s->in_item) { /* whole in this piece: no copy */
-            if (line.n > s->item_max)
-                take(s, line);
-            if (str_trim(line).n > 0 && emit(s, s->too_big ? (struct str){0} : line, each, arg, e))
-                return -1;
-            continue;
-        }
-        take(s, line);
-        if (emit(s, buf_str(&s->item), each, arg, e) < 0)
+        const bool whole = !s->in_item && line.n <= s->item_max; /* in this piece: no copy */
+        if (!whole)
+            take(s, line);
+        if (end_line(s, whole ? line : buf_str(&s->item), each, arg, e) < 0)
             return -1;
     }
     take(s, line);
