@@ -212,6 +212,16 @@ static int renew(struct leader *l, struct err *e)
     return -1;
 }
 
+/* Once per outage. */
+static void complain(struct leader *l, const char *what, const struct err *e, bool *complained)
+{
+    if (*complained)
+        log_debug(l->ctx.log, what, KV_ERR(e));
+    else
+        log_warn(l->ctx.log, what, KV_ERR(e));
+    *complained = true;
+}
+
 /* --- As the leader --- */
 
 static void lead(struct leader *l)
@@ -220,6 +230,7 @@ static void lead(struct leader *l)
     kube_client_limit(l->client, l->o.renew_ms / 2);
     int64_t renewed_ms = atomic_load(&l->ends_ms) - l->o.duration_ms;
     struct err e = {0};
+    bool complained = false; /* about the present outage */
     for (;;) {
         const int64_t next_ms = renewed_ms + l->o.retry_ms - now_ms(l);
         struct err cancelled = {0};
@@ -231,6 +242,7 @@ static void lead(struct leader *l)
         }
         if (renew(l, &e) == 0) {
             renewed_ms = atomic_load(&l->ends_ms) - l->o.duration_ms;
+            complained = false;
             continue;
         }
         if (ctx_canceled(&l->ctx))
@@ -239,10 +251,12 @@ static void lead(struct leader *l)
             break;
         if (now_ms(l) - renewed_ms >= l->o.renew_ms)
             break;
-        log_warn(l->ctx.log, "lease not renewed; retrying", KV_ERR(&e));
+        complain(l, "lease not renewed; retrying", &e, &complained);
     }
     set_end(l, NOT_LEADING);
     cancel_fire(l->o.lost);
+    if (complained)
+        err_set(&e, ERR_TIMEOUT, 0, "not renewed for %" PRId64 " ms", now_ms(l) - renewed_ms);
     log_error(l->ctx.log, "leadership lost", KV_ERR(&e));
 }
 
@@ -322,13 +336,6 @@ static void follow_watch(struct leader *l)
             return;
 }
 
-static void complain(struct leader *l, const struct err *e, bool *complained)
-{
-    if (!*complained)
-        log_warn(l->ctx.log, "lease not acquired; retrying", KV_ERR(e));
-    *complained = true;
-}
-
 static void stand_by(struct leader *l)
 {
     bool complained = false;
@@ -339,7 +346,7 @@ static void stand_by(struct leader *l)
             if (e.code == ERR_CONFLICT || e.code == ERR_EXISTS)
                 wait_ms = 50; /* another candidate was faster: see what it did */
             else if (!ctx_canceled(&l->ctx))
-                complain(l, &e, &complained);
+                complain(l, "lease not acquired; retrying", &e, &complained);
             if (wait_ms < e.retry_after_ms)
                 wait_ms = e.retry_after_ms;
             (void)!ctx_sleep(&l->ctx, wait_ms, &ignored);
