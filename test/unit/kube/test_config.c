@@ -34,7 +34,7 @@ static struct ctx root(void)
     return ctx_root(&clock_real, NULL);
 }
 
-static char *put(const char *name, const char *text, mode_t mode)
+static char *put_path(const char *name, const char *text, mode_t mode)
 {
     struct err e = {0};
     char *path = xasprintf("%s/%s", dir, name);
@@ -42,10 +42,15 @@ static char *put(const char *name, const char *text, mode_t mode)
     return path;
 }
 
+static void put(const char *name, const char *text, mode_t mode)
+{
+    free(put_path(name, text, mode));
+}
+
 static int load(const char *text, struct kube_config **out, struct err *e)
 {
     const struct ctx ctx = root();
-    auto_free char *path = put("config", text, 0600);
+    auto_free char *path = put_path("config", text, 0600);
     const struct kube_config_source source = {.kubeconfig = path, .env = env};
     return kube_config_load(&ctx, &source, out, e);
 }
@@ -65,9 +70,9 @@ static const char *header(const struct kube_identity *id, const char *name)
 static void every_kind_of_user(void **state)
 {
     (void)state;
-    auto_free char *token = put("token", "from-file\n", 0600);
-    auto_free char *cert = put("cert.pem", "CERT", 0600);
-    auto_free char *key = put("key.pem", "KEY", 0600);
+    put("token", "from-file\n", 0600);
+    put("cert.pem", "CERT", 0600);
+    put("key.pem", "KEY", 0600);
     static const struct {
         const char *name, *user, *authorization, *cert, *key;
     } rows[] = {
@@ -199,13 +204,13 @@ static void several_files_are_merged_as_kubectl_does(void **state)
     (void)state;
     const struct ctx ctx = root();
     struct err e = {0};
-    auto_free char *a = put("a", "users: [{name: u, user: {token: first}}]\n", 0600);
+    auto_free char *a = put_path("a", "users: [{name: u, user: {token: first}}]\n", 0600);
     auto_free char *b =
-        put("b", HEAD CLUSTER "users: [{name: u, user: {token: second, as: x}}]\n", 0600);
-    auto_free char *d = put("d",
-                            "current-context: other\nclusters: [{name: c, cluster: {server: "
-                            "'https://later'}}]\n",
-                            0600);
+        put_path("b", HEAD CLUSTER "users: [{name: u, user: {token: second, as: x}}]\n", 0600);
+    auto_free char *d = put_path("d",
+                                 "current-context: other\nclusters: [{name: c, cluster: {server: "
+                                 "'https://later'}}]\n",
+                                 0600);
     auto_free char *list = xasprintf("%s/absent:%s::%s:%s", dir, a, b, d);
     env_list = list;
     const struct kube_config_source source = {.env = env};
@@ -237,9 +242,9 @@ static void the_account_of_a_pod_rotates(void **state)
     (void)state;
     const struct ctx ctx = root();
     struct err e = {0};
-    auto_free char *token = put("token", "one", 0600);
-    auto_free char *ca = put("ca.crt", "CA1", 0600);
-    auto_free char *namespace = put("namespace", "prod\n", 0600);
+    put("token", "one", 0600);
+    put("ca.crt", "CA1", 0600);
+    put("namespace", "prod\n", 0600);
     const struct kube_config_source source = {.env = env, .account_dir = dir};
     env_in_cluster = true;
     AUTO(kube_config_free_auto) struct kube_config *c = NULL;
@@ -253,14 +258,14 @@ static void the_account_of_a_pod_rotates(void **state)
     assert_ok(kube_config_identity(&ctx, c, NULL, &same, &e));
     assert_ptr_equal(first, same);
 
-    auto_free char *token2 = put("token", "two", 0600); /* another inode, as kubelet does it */
-    auto_free char *ca2 = put("ca.crt", "CA2", 0600);
+    auto_free char *token = put_path("token", "two", 0600); /* another inode, as kubelet does it */
+    put("ca.crt", "CA2", 0600);
     assert_ok(kube_config_identity(&ctx, c, NULL, &second, &e));
     assert_string_equal(header(second, "Authorization"), "Bearer two");
     assert_true(str_eq(second->tls.ca_pem, STR("CA2")));
     assert_string_equal(header(first, "Authorization"), "Bearer one"); /* still whole */
 
-    assert_int_equal(unlink(token2), 0); /* between two states: the last one serves */
+    assert_int_equal(unlink(token), 0); /* between two states: the last one serves */
     assert_ok(kube_config_identity(&ctx, c, NULL, &third, &e));
     assert_ptr_equal(second, third);
     kube_identity_unref(first);
@@ -281,7 +286,7 @@ static int ask_plugin(const char *script, int64_t within_ms, struct kube_config 
 {
     const struct ctx all = root();
     const struct ctx ctx = ctx_with_timeout(&all, within_ms);
-    auto_free char *path = put("plugin", script, 0700);
+    put("plugin", script, 0700);
     if (load(PLUGIN, c, e) < 0)
         return -1;
     return kube_config_identity(&ctx, *c, NULL, out, e);
