@@ -55,7 +55,9 @@ mutants: ## does the policy's test notice when the policy is wrong?
 	@tools/mutants
 
 bench: build ## what it costs, beside a peer in the same run
-	@tools/deps packages bench
+	@tools/deps packages build test bench
+	@tools/deps python
+	@tools/deps tool $(TEST_TOOLS)
 	@bench/run
 
 lint: ## formatting, static analysis, layers, scripts
