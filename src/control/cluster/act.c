@@ -21,6 +21,8 @@
 #include "etcd/cluster.h"
 #include "kube/client.h"
 
+enum { REFUSED_MS = 200 }; /* until etcd or the gate is asked again */
+
 static const char *member_name(const struct pass *p, size_t i)
 {
     return p->members[i].view->head.name;
@@ -306,7 +308,7 @@ static int promote(const struct ctx *ctx, struct pass *p, size_t i, struct err *
 static int delete_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
     json_auto_t *live = NULL;
-    if (p->seen.members[i].listed == YES && pass_gate(ctx, p, i, true, e) < 0)
+    if (p->seen.members[i].listed == YES && pass_gate(ctx, p, i, e) < 0)
         return -1;
     if (kube_get(ctx, kube(p), &kind_members, p->key->ns, member_name(p, i), &live, e) < 0)
         return err_wrap(e, "read EtcdMember %s", member_name(p, i));
@@ -349,7 +351,7 @@ static int remove_member(const struct ctx *ctx, struct pass *p, size_t i, struct
 {
     AUTO(etcd_client_free_auto) struct etcd_client *c = NULL;
     const struct ctx limited = ctx_with_timeout(ctx, ENGINE_ETCD_MS);
-    if (pass_gate(ctx, p, i, true, e) < 0)
+    if (pass_gate(ctx, p, i, e) < 0)
         return -1;
     if (pass_dial(ctx, p, i, &c, e) < 0)
         return -1;

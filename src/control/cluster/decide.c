@@ -268,8 +268,10 @@ static struct plan decide_growth(const struct observed *s)
     const struct seen_member *dormant = find(s, is_dormant);
     if (dormant)
         return plan_for(s, STEP_WAKE, dormant, "Resuming");
+    /* etcd's word counts, not the kubelet's probe: the next one is added the moment etcd takes it.
+     */
     for (size_t i = 0; i < s->n_members; i++)
-        if (is_running(&s->members[i]) && !is_ready(&s->members[i]))
+        if (is_running(&s->members[i]) && !is_healthy_voter(&s->members[i]))
             return plan_wait("WaitingForMembers", SHORTLY_MS);
     return plan_step(STEP_CREATE_MEMBER, "ScalingUp");
 }

@@ -31,6 +31,7 @@ struct pass_member {
     char *peer_url, *client_url; /* owned */
     char *version;               /* it reported; owned, NULL: none */
     uint64_t answered_id;        /* the member ID it answered with; 0: it did not */
+    uint64_t leader, term;       /* whom it takes for the leader, and since which election */
     int64_t db_bytes;
 };
 
@@ -46,7 +47,6 @@ struct pass {
     struct pass_member members[OBSERVED_MEMBERS_MAX]; /* in step with seen.members */
     struct observed seen;
     uint64_t cluster_id; /* latched; 0: none */
-    uint64_t leader;     /* member ID; 0: unknown */
     struct err etcd_err; /* why etcd could not be asked; code ERR_NONE: it could */
 };
 
@@ -74,11 +74,14 @@ NODISCARD int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struc
 /* Asks the members and fills the etcd side of p->seen. */
 void pass_probe(const struct ctx *ctx, struct pass *p);
 
-/* The one gate before anything that can cost availability: asks every other voter, now, for its
- * own linearizable read. 0: go. -1 with ERR_NOT_READY: not now, and why, in e->reason. If the
- * target leads, leadership is moved first and the answer is LeaderMoved. */
-NODISCARD int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, bool removal,
-                        struct err *e);
+/* A client of this member alone. */
+NODISCARD int pass_dial_one(const struct ctx *ctx, struct pass *p, size_t i,
+                            struct etcd_client **out, struct err *e);
+
+/* The one gate before a member is removed: asks every other voter, now, for its own linearizable
+ * read. 0: go. -1 with ERR_NOT_READY: not now, and why, in e->reason. If the target leads,
+ * leadership is moved first and the answer is LeaderMoved. */
+NODISCARD int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *e);
 
 /* The ID etcd computes for a cluster founded by this one member. */
 uint64_t founding_cluster_id(const char *peer_url, const char *token);

@@ -17,12 +17,11 @@ static int refuse(struct err *e, const char *reason, const char *text)
     return -1;
 }
 
-/* The names a majority gives the leader must agree, or an election is going on. */
+/* What the voters say, asked anew. */
 struct tally {
     size_t voters, good_others;
-    uint64_t leader, term;
-    bool disagree;
     size_t successor; /* a healthy voter other than the target */
+    bool disagree;    /* on leader or term: an election is going on */
 };
 
 static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tally *t, struct err *e)
@@ -33,11 +32,10 @@ static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tall
         p->seen.members[i].healthy = UNKNOWN;
         p->seen.members[i].leads = false;
     }
-    p->leader = 0;
     pass_probe(ctx, p);
     if (ctx_check(ctx, e) < 0)
         return -1;
-    *t = (struct tally){.successor = PLAN_NO_MEMBER};
+    *t = (struct tally){0};
     for (size_t i = 0; i < p->seen.n_members; i++) {
         const struct seen_member *m = &p->seen.members[i];
         if (m->listed != YES || m->learner)
@@ -45,6 +43,10 @@ static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tall
         t->voters++;
         if (i == target || m->healthy != YES)
             continue;
+        const struct pass_member *said = &p->members[i], *before = &p->members[t->successor];
+        t->disagree =
+            t->disagree ||
+            (t->good_others > 0 && (said->leader != before->leader || said->term != before->term));
         t->good_others++;
         t->successor = i;
     }
@@ -52,24 +54,19 @@ static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tall
     return 0;
 }
 
+/* Only the leader itself can hand leadership over. */
 static int move_leader(const struct ctx *ctx, struct pass *p, size_t from, size_t to, struct err *e)
 {
     AUTO(etcd_client_free_auto) struct etcd_client *c = NULL;
-    if (pass_dial(ctx, p, PLAN_NO_MEMBER, &c, e) < 0)
-        return -1;
     const struct ctx limited = ctx_with_timeout(ctx, ENGINE_ETCD_MS);
-    for (size_t at = 0; at < etcd_client_endpoints(c); at++) {
-        if (!strstr(etcd_client_url(c, at), p->members[from].pod->ip))
-            continue;
-        if (etcd_move_leader(&limited, c, at, p->seen.members[to].id, e) < 0)
-            return err_wrap(e, "move leadership from %s to %s", p->seen.members[from].name,
-                            p->seen.members[to].name);
-        return refuse(e, "LeaderMoved", "leadership was moved away first");
-    }
-    return refuse(e, "LeaderUnreachable", "the leader has no address");
+    if (pass_dial_one(ctx, p, from, &c, e) < 0 ||
+        etcd_move_leader(&limited, c, 0, p->seen.members[to].id, e) < 0)
+        return err_wrap(e, "move leadership from %s to %s", p->seen.members[from].name,
+                        p->seen.members[to].name);
+    return refuse(e, "LeaderMoved", "leadership was moved away first");
 }
 
-int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, bool removal, struct err *e)
+int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *e)
 {
     struct tally t;
     if (ask(ctx, p, target, &t, e) < 0)
@@ -78,15 +75,15 @@ int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, bool removal
     if (p->seen.quorum != YES || m->listed == UNKNOWN)
         return refuse(e, "QuorumLost", "etcd does not answer a linearizable read");
     const bool votes = m->listed == YES && !m->learner;
-    const size_t need = removal && votes ? (t.voters - 1) / 2 + 1 : t.voters / 2 + 1;
+    const size_t need = votes ? (t.voters - 1) / 2 + 1 : t.voters / 2 + 1;
     if (t.good_others < need) {
         char text[128];
         (void)snprintf(text, sizeof(text), "%zu other voters answer, %zu are needed", t.good_others,
                        need);
         return refuse(e, "WaitingForQuorum", text);
     }
-    if (p->leader == 0)
-        return refuse(e, "NoLeader", "nobody says that it leads");
+    if (t.disagree)
+        return refuse(e, "LeaderChanging", "the voters do not agree on a leader");
     if (m->leads)
         return move_leader(ctx, p, target, t.successor, e);
     return 0;

@@ -80,9 +80,9 @@ static void read_answer(struct pass *p, size_t i, const struct etcd_probe_answer
         return;
     }
     p->members[i].answered_id = a->status.header.member_id;
+    p->members[i].leader = a->status.leader;
+    p->members[i].term = a->status.raft_term;
     m->leads = a->status.leader != 0 && a->status.leader == a->status.header.member_id;
-    if (m->leads)
-        p->leader = a->status.leader;
     free(p->members[i].version);
     p->members[i].version = xstrdup(a->status.version ? a->status.version : "");
     p->members[i].db_bytes = a->status.db_size_bytes;
@@ -147,6 +147,19 @@ void pass_probe(const struct ctx *ctx, struct pass *p)
         etcd_probe_answer_done(&answers[i]);
 }
 
+static int new_client(const struct ctx *ctx, const struct pass *p,
+                      const struct etcd_endpoint *endpoints, size_t n, struct etcd_client **out,
+                      struct err *e)
+{
+    if (n == 0)
+        return err_set(e, ERR_UNAVAILABLE, 0, "no member of %s has an address", p->key->name);
+    const struct etcd_options options = {.endpoints = endpoints,
+                                         .n_endpoints = n,
+                                         .cluster_id = p->cluster_id,
+                                         .dial_timeout_ms = ENGINE_PROBE_MS};
+    return etcd_client_new(ctx->clock, &options, out, e);
+}
+
 int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_client **out,
               struct err *e)
 {
@@ -164,12 +177,13 @@ int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_cli
             n++;
         }
     }
-    if (n == 0)
-        return err_set(e, ERR_UNAVAILABLE, 0, "no member of %s has an address", p->key->name);
-    return etcd_client_new(ctx->clock,
-                           &(struct etcd_options){.endpoints = endpoints,
-                                                  .n_endpoints = n,
-                                                  .cluster_id = p->cluster_id,
-                                                  .dial_timeout_ms = ENGINE_PROBE_MS},
-                           out, e);
+    return new_client(ctx, p, endpoints, n, out, e);
+}
+
+int pass_dial_one(const struct ctx *ctx, struct pass *p, size_t i, struct etcd_client **out,
+                  struct err *e)
+{
+    char url[URL_MAX];
+    const struct etcd_endpoint endpoint = {.url = url};
+    return new_client(ctx, p, &endpoint, dial_url(&p->members[i], url), out, e);
 }
