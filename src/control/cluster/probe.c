@@ -73,7 +73,12 @@ static void read_answer(struct pass *p, size_t i, const struct etcd_probe_answer
     if (a->outcome == ETCD_PROBE_UNKNOWN)
         return;
     const bool answered = a->outcome == ETCD_PROBE_ANSWERED && a->status.leader != 0;
-    m->healthy = answered && (a->status.learner || a->read.known == ETCD_FACT_YES) ? YES : NO;
+    if (answered && (a->status.learner || a->read.known == ETCD_FACT_YES))
+        m->healthy = YES;
+    else if (a->outcome == ETCD_PROBE_TIMED_OUT && m->pod_ready == YES)
+        m->healthy = UNKNOWN; /* slow, while the kubelet finds it well: no verdict */
+    else
+        m->healthy = NO;
     if (a->outcome != ETCD_PROBE_ANSWERED) {
         if (p->etcd_err.code == ERR_NONE)
             p->etcd_err = a->err;

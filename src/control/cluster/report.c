@@ -19,7 +19,7 @@
 /* --- Facts about the whole ------------------------------------------------------------------ */
 
 struct sums {
-    size_t running, ready, voters, healthy_voters;
+    size_t running, ready, voters, healthy_voters, sick_voters;
 };
 
 static bool member_ready(const struct seen_member *m)
@@ -35,6 +35,7 @@ static struct sums sum_up(const struct pass *p)
         const bool voter = m->listed == YES && !m->learner;
         n.voters += voter;
         n.healthy_voters += voter && m->healthy == YES;
+        n.sick_voters += voter && m->healthy == NO;
         if (m->deleting || m->dormant)
             continue;
         n.running++;
@@ -144,9 +145,9 @@ static void judge_degraded(const struct pass *p, const struct sums *n, struct ve
         set_verdict(v, "False", "Paused", "%s", "");
     else if (s->quorum == NO)
         set_verdict(v, "True", "QuorumLost", "%s", "");
-    else if (s->quorum == YES && n->healthy_voters < n->voters)
-        set_verdict(v, "True", "MembersUnhealthy", "%zu of %zu voters are healthy",
-                    n->healthy_voters, n->voters);
+    else if (s->quorum == YES && n->sick_voters > 0)
+        set_verdict(v, "True", "MembersUnhealthy", "%zu of %zu voters are not healthy",
+                    n->sick_voters, n->voters);
     else if (s->quorum == YES)
         set_verdict(v, "False", "QuorumHealthy", "%s", "");
 }
@@ -186,6 +187,21 @@ static const char *phase_of(const struct pass *p, const struct plan *plan, const
     return cluster_complete(s) ? "Running" : "Degraded";
 }
 
+/* What the status said of a member's health before; no verdict leaves it standing. */
+static bool was_healthy(const struct pass *p, const char *name, bool *out)
+{
+    size_t i = 0;
+    const json_t *member = NULL;
+    json_array_foreach(jget(p->cluster, "status.members"), i, member)
+    {
+        if (strcmp(jstr(member, "name", ""), name) == 0 && jget(member, "healthy")) {
+            *out = jbool(member, "healthy", false);
+            return true;
+        }
+    }
+    return false;
+}
+
 static json_t *members_of(const struct pass *p)
 {
     json_t *list = JARR();
@@ -193,11 +209,12 @@ static json_t *members_of(const struct pass *p)
         const struct seen_member *m = &p->seen.members[i];
         const char *role = m->learner ? "Learner" : m->leads ? "Leader" : "Voter";
         const char *version = p->members[i].version;
+        bool healthy = m->healthy == YES;
+        const bool known = m->healthy != UNKNOWN || was_healthy(p, m->name, &healthy);
         (void)json_array_append_new(
             list,
             JOBJ(J("name", js(m->name)), J_IF(m->listed == YES, "id", jsf("%016" PRIx64, m->id)),
-                 J_IF(m->listed == YES, "role", js(role)),
-                 J_IF(m->healthy != UNKNOWN, "healthy", jb(m->healthy == YES)),
+                 J_IF(m->listed == YES, "role", js(role)), J_IF(known, "healthy", jb(healthy)),
                  J_IF(version && *version, "version", js(version))));
     }
     return list;
