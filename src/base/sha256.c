@@ -53,6 +53,6 @@ const char *sha256_print(const unsigned char digest[SHA256_BYTES], char out[SHA2
         out[2 * i] = digits[digest[i] >> 4];
         out[2 * i + 1] = digits[digest[i] & 15];
     }
-    out[2 * SHA256_BYTES] = '\0';
+    out[SHA256_HEX_MAX - 1] = '\0';
     return out;
 }

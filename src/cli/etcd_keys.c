@@ -63,16 +63,16 @@ int etcd_cli_get(const struct ctx *ctx, const struct etcd_cli *cli, struct err *
         if (cli->o->limit > 0)
             break;
     }
-    json_auto_t *value = JOBJ(J("revision", ji(pages.revision)), J("kvs", json_incref(kvs)));
-    return output_print(value, "kvs", columns, (enum output_format)cli->o->output, e);
+    json_auto_t *result = JOBJ(J("revision", ji(pages.revision)), J("kvs", json_incref(kvs)));
+    return output_print(result, "kvs", columns, (enum output_format)cli->o->output, e);
 }
 
 static int print_count(const struct etcd_cli *cli, const struct etcd_kvs *kvs, int64_t count,
                        struct err *e)
 {
     static const struct output_column columns[] = {{"KEYS", "keys"}, {"REVISION", "revision"}, {0}};
-    json_auto_t *value = JARR(JOBJ(J("keys", ji(count)), J("revision", ji(kvs->header.revision))));
-    return output_print(value, "", columns, (enum output_format)cli->o->output, e);
+    json_auto_t *result = JARR(JOBJ(J("keys", ji(count)), J("revision", ji(kvs->header.revision))));
+    return output_print(result, "", columns, (enum output_format)cli->o->output, e);
 }
 
 int etcd_cli_put(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
@@ -118,10 +118,10 @@ static int print_event(const struct etcd_cli *cli, const struct etcd_event *even
         buf_add_char(&line, '\n');
         return print_out(&line, e);
     }
-    json_auto_t *value = JOBJ(J("type", js(type)), J("kv", kv_json(&event->kv, false)));
+    json_auto_t *result = JOBJ(J("type", js(type)), J("kv", kv_json(&event->kv, false)));
     if (cli->o->output == OUTPUT_YAML)
         buf_add_c(&line, "--- ");
-    if (jdump(value, &line, e) < 0)
+    if (jdump(result, &line, e) < 0)
         return -1;
     buf_add_char(&line, '\n');
     return print_out(&line, e);

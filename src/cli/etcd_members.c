@@ -149,11 +149,11 @@ int etcd_cli_status(const struct ctx *ctx, const struct etcd_cli *cli, struct er
         (void)json_array_append_new(rows, status_row(cli, &s, i));
         answered += s.answers[i].outcome == ETCD_PROBE_ANSWERED ? 1 : 0;
     }
-    json_auto_t *value =
+    json_auto_t *result =
         JOBJ(J("quorum", jb(s.verdict.quorum)), J("leader", hex(s.verdict.leader)),
              J("voters", ji((int64_t)s.verdict.voters)),
              J("healthy", ji((int64_t)s.verdict.healthy)), J("endpoints", json_incref(rows)));
-    if (output_print(value, "endpoints", columns, (enum output_format)cli->o->output, e) < 0)
+    if (output_print(result, "endpoints", columns, (enum output_format)cli->o->output, e) < 0)
         return -1;
     if (answered < s.n)
         return err_set(e, ERR_UNAVAILABLE, 0, "%zu of %zu endpoints did not answer", s.n - answered,
@@ -181,9 +181,9 @@ int etcd_cli_members(const struct ctx *ctx, const struct etcd_cli *cli, struct e
                        J("peerURLs", strings(m->peer_urls, m->n_peer_urls)),
                        J("clientURLs", strings(m->client_urls, m->n_client_urls))));
     }
-    json_auto_t *value =
+    json_auto_t *result =
         JOBJ(J("clusterID", hex(members.header.cluster_id)), J("members", json_incref(rows)));
-    return output_print(value, "members", columns, (enum output_format)cli->o->output, e);
+    return output_print(result, "members", columns, (enum output_format)cli->o->output, e);
 }
 
 int etcd_cli_alarms(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
@@ -202,8 +202,8 @@ int etcd_cli_alarms(const struct ctx *ctx, const struct etcd_cli *cli, struct er
                                                J("alarm", js(etcd_alarm_name(alarms.v[i].type))),
                                                J_IF(cli->n_args == 1, "disarmed", jb(true))));
     }
-    json_auto_t *value = JOBJ(J("alarms", json_incref(rows)));
-    return output_print(value, "alarms", columns, (enum output_format)cli->o->output, e);
+    json_auto_t *result = JOBJ(J("alarms", json_incref(rows)));
+    return output_print(result, "alarms", columns, (enum output_format)cli->o->output, e);
 }
 
 /* --- defrag, move-leader */

@@ -52,7 +52,7 @@ static void print_table(const json_t *rows, const struct output_column *columns,
 {
     size_t widths[COLUMNS_MAX] = {0}, n = 0;
     auto_buf struct buf cell = BUF_INIT(1 << 20);
-    for (; columns[n].title && n < COLUMNS_MAX; n++) {
+    for (; n < COLUMNS_MAX && columns[n].title; n++) {
         widths[n] = strlen(columns[n].title);
         for (size_t r = 0; r < json_array_size(rows); r++) {
             buf_reset(&cell);

@@ -292,7 +292,7 @@ static int exchange(const struct ctx *ctx, struct etcd_client *c, size_t at,
 {
     struct buf bytes = BUF_INIT(REQUEST_MAX);
     int rc = message_pack(request, &bytes, e);
-    struct str response;
+    struct str response = {0};
     AUTO(grpc_call_free_auto)
     struct grpc_call *call = rc < 0 ? NULL : start(ctx, c, c->slots[at].conn, rpc, false);
     if (call)
@@ -461,7 +461,7 @@ int etcd_stream_next(const struct ctx *ctx, struct etcd_client *c, size_t at,
                      const struct etcd_rpc *rpc, struct grpc_call *call, struct etcd_reply *out,
                      struct err *e)
 {
-    struct str bytes;
+    struct str bytes = {0};
     const int got = grpc_call_next(ctx, call, &bytes, e);
     if (got < 0)
         return etcd_stream_error(c, at, call, e);

@@ -215,7 +215,7 @@ static void step_login(struct probe *p, int64_t now_ms)
         l->busy = true;
         return;
     }
-    struct str response;
+    struct str response = {0};
     struct err e;
     bool answered = false;
     const int got = finished(p->login, &response, &answered, &e);
@@ -309,7 +309,7 @@ static void step_ask(struct probe *p, int64_t now_ms)
     for (enum question q = 0; q < QUESTIONS; q++) {
         if (!p->calls[q])
             continue;
-        struct str response;
+        struct str response = {0};
         struct err e;
         bool answered = false;
         int got = finished(p->calls[q], &response, &answered, &e);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -34,12 +35,11 @@ void endpoint_done(struct endpoint *ep)
 
 bool host_is_address(const char *host)
 {
-    char bare[INET6_ADDRSTRLEN] = "";
     const char *zone = strchr(host, '%');
-    const size_t n = zone ? (size_t)(zone - host) : strlen(host);
-    if (n >= sizeof(bare))
+    char bare[INET6_ADDRSTRLEN];
+    const int n = zone ? (int)(zone - host) : INET6_ADDRSTRLEN;
+    if (snprintf(bare, sizeof(bare), "%.*s", n, host) >= (int)sizeof(bare))
         return false;
-    memcpy(bare, host, n);
     struct in6_addr any;
     return inet_pton(AF_INET6, bare, &any) == 1 || (!zone && inet_pton(AF_INET, bare, &any) == 1);
 }
@@ -54,7 +54,7 @@ static bool host_is_clean(struct str host)
     for (size_t i = 0; i < host.n; i++) {
         const char c = host.p[i];
         const bool letter = ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-        if (!letter && !ascii_is_digit(c) && !memchr(".-_:%", c, 5))
+        if (!letter && !ascii_is_digit(c) && !(c && strchr(".-_:%", c)))
             return false;
     }
     return host.n > 0 && host.n <= HOST_MAX;

@@ -219,9 +219,8 @@ int grpc_call_peek(struct grpc_call *call, struct str *message, bool *over, stru
     const int whole = grpc_frames_peek(&call->rx, message, e);
     if (whole > 0)
         return 1;
-    if (whole < 0 && !call->over) { /* the bad head stood behind a good message */
-        struct grpc_conn *c = call->conn;
-        (void)nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, call->stream_id,
+    if (whole < 0 && call->conn) { /* the bad head stood behind a good message */
+        (void)nghttp2_submit_rst_stream(call->conn->session, NGHTTP2_FLAG_NONE, call->stream_id,
                                         NGHTTP2_CANCEL);
         grpc_call_broken(call, e);
     }
@@ -272,10 +271,12 @@ int grpc_call_next(const struct ctx *ctx, struct grpc_call *call, struct str *me
         const int got = grpc_call_peek(call, message, &over, e);
         if (got != 0 || over)
             return got;
-        if (!first && turn(ctx, call->conn, e) < 0)
+        struct grpc_conn *c = call->conn; /* not over: there is one */
+        if (!c)
+            return err_set(e, ERR_BUG, 0, "call without connection");
+        if (!first && turn(ctx, c, e) < 0)
             return grpc_call_abandoned(call, e);
-        if (call->conn)
-            grpc_conn_step(call->conn);
+        grpc_conn_step(c);
     }
 }
 
@@ -306,10 +307,12 @@ int grpc_unary_wait(const struct ctx *ctx, struct grpc_call *call, struct str *r
         const int got = grpc_unary_ready(call, response, e);
         if (got != 0)
             return got < 0 ? -1 : 0;
-        if (!first && turn(ctx, call->conn, e) < 0)
+        struct grpc_conn *c = call->conn; /* not over: there is one */
+        if (!c)
+            return err_set(e, ERR_BUG, 0, "call without connection");
+        if (!first && turn(ctx, c, e) < 0)
             return grpc_call_abandoned(call, e);
-        if (call->conn)
-            grpc_conn_step(call->conn);
+        grpc_conn_step(c);
     }
 }
 

@@ -79,6 +79,7 @@ static struct grpc_call *call_of(nghttp2_session *session, int32_t stream_id)
     return nghttp2_session_get_stream_user_data(session, stream_id);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the engine says how many parameters there are */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *arg)
 {
@@ -119,7 +120,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
         return 0;
     }
     grpc_frames_add(&call->rx, bytes, n);
-    struct str message;
+    struct str message = {0};
     struct err e;
     if (grpc_frames_peek(&call->rx, &message, &e) < 0) {
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_CANCEL);

@@ -81,7 +81,7 @@ int grpc_frames_peek(const struct grpc_frames *f, struct str *out, struct err *e
 
 void grpc_frames_pop(struct grpc_frames *f)
 {
-    struct str message;
+    struct str message = {0};
     struct err unused;
     if (grpc_frames_peek(f, &message, &unused) <= 0)
         return;
@@ -103,7 +103,7 @@ bool grpc_frames_empty(const struct grpc_frames *f)
 
 size_t grpc_frames_credit(struct grpc_frames *f)
 {
-    struct str message;
+    struct str message = {0};
     struct err unused;
     size_t held = 0; /* bytes behind a message that waits for its reader */
     const int whole = grpc_frames_peek(f, &message, &unused);

@@ -95,7 +95,7 @@ int resolve_start(const char *host, const char *port, struct resolve **out, stru
     const int rc = r->fd < 0 ? errno : start_thread(r);
     if (rc != 0) {
         atomic_fetch_sub(&lookups, 1);
-        unref(r);
+        atomic_store(&r->refs, 1); /* the thread's reference was never taken */
         unref(r);
         err_set_errno(e, rc, "look up %s", host);
         e->code = ERR_UNAVAILABLE;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy on loopback that fails when told: cut, reset, silent, slow, another server behind it."""
+"""A TCP proxy on loopback that fails when told: cut, reset, silent, another server behind it."""
 
 import contextlib
 import selectors
@@ -11,7 +11,7 @@ PIECE = 65536
 
 
 class Proxy:
-    """Forwards to `upstream` (host, port). Every switch may be turned while connections are open."""
+    """Forwards to `upstream` (host, port). Switches may be turned while connections are open."""
 
     def __init__(self, upstream):
         self.upstream = upstream

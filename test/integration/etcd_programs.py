@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C programs of the etcd tests, built with sanitizers: a leak or a bad access fails the test."""
+"""The C programs of the etcd tests, built with sanitizers: a leak fails the test."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A watch of everything stays complete, ordered and without repeats, whatever happens to the server."""
+"""A watch of everything stays complete, ordered and without repeats, come what may."""
 
 import json
 import random
@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import etcd_programs
+
 from fault import proxy
 from rig import etcd
 

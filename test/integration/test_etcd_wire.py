@@ -5,9 +5,9 @@ import json
 import ssl
 import time
 
+import etcd_programs
 import pytest
 
-import etcd_programs
 from fault import h2, proxy
 from rig import pki
 
