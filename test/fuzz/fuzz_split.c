@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "fuzz.h"
+#include "kube/prune.h"
 #include "kube/split.h"
 
 enum { ITEM_MAX = 200, OUT_MAX = 1 << 24 };
@@ -14,6 +15,21 @@ struct seen {
     enum split_mode mode;
     struct buf out;
 };
+
+/* What parses still parses after pruning. */
+static void prune(enum split_mode mode, struct str text)
+{
+    struct prune p = {0};
+    struct err e = {0};
+    json_auto_t *whole = NULL, *pruned = NULL;
+    auto_buf struct buf out = BUF_INIT(ITEM_MAX * 2);
+    prune_add(&p, mode == SPLIT_WATCH ? "object" : "", "metadata");
+    const bool done = prune_text(&p, text, &out);
+    if (jparse(text, &whole, &e) < 0 || !json_is_object(whole))
+        return;
+    FUZZ_CHECK(done);
+    FUZZ_CHECK(jparse(buf_str(&out), &pruned, &e) == 0);
+}
 
 static int see(void *arg, const struct split_item *item, struct err *e)
 {
@@ -26,6 +42,8 @@ static int see(void *arg, const struct split_item *item, struct err *e)
     buf_add_str(&s->out, item->text);
     if (item->too_big && item->salvaged)
         buf_addf(&s->out, "%s %s %s", item->id->ns, item->id->name, item->id->version);
+    if (!item->too_big)
+        prune(s->mode, item->text);
     if (!item->too_big && split_salvage(s->mode, item->text, &id))
         FUZZ_CHECK(id.name[0] != '\0' && id.version[0] != '\0');
     buf_add_char(&s->out, '\n');

@@ -35,6 +35,9 @@ struct view {
 struct view_kind {
     const struct kube_kind *kube;
     size_t size; /* of the struct that begins with a struct view */
+    /* What project does not look at ("spec.containers"): left out before the object is parsed, as
+     * metadata.managedFields always is. Ends in NULL; may be NULL. */
+    const char *const *unread;
     /* Fills what follows the head, and head->owner; the rest of the head is filled already.
      * -1 quarantines the object. `done` is called in either case. Pure but for the table. */
     int (*project)(const json_t *object, struct intern *strings, struct view *out, struct err *e);
