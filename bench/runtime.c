@@ -68,6 +68,15 @@ static int project_pod(const json_t *object, struct intern *strings, struct view
     return 0;
 }
 
+static bool same_pod(const struct view *a, const struct view *b)
+{
+    const struct pod_view *x = (const struct pod_view *)a, *y = (const struct pod_view *)b;
+    const bool same_ip = x->ip && y->ip ? strcmp(x->ip, y->ip) == 0 : !x->ip && !y->ip;
+    return x->node == y->node && x->phase == y->phase && same_ip &&
+           x->generation == y->generation && x->restarts == y->restarts && x->ready == y->ready &&
+           x->deleting == y->deleting;
+}
+
 static void done_pod(struct view *v)
 {
     struct pod_view *p = (struct pod_view *)v;
@@ -75,6 +84,9 @@ static void done_pod(struct view *v)
     istr_unref(p->phase);
     free(p->ip);
 }
+
+static const char *const pod_unread[] = {"spec.containers", "spec.tolerations", "spec.volumes",
+                                         NULL};
 
 static int project_nothing(const json_t *object, struct intern *strings, struct view *out,
                            struct err *e)
@@ -86,8 +98,12 @@ static int project_nothing(const json_t *object, struct intern *strings, struct 
     return 0;
 }
 
-static const struct view_kind pod_kind = {
-    .kube = &kube_pods, .size = sizeof(struct pod_view), .project = project_pod, .done = done_pod};
+static const struct view_kind pod_kind = {.kube = &kube_pods,
+                                          .size = sizeof(struct pod_view),
+                                          .unread = pod_unread,
+                                          .project = project_pod,
+                                          .done = done_pod,
+                                          .same = same_pod};
 
 #define PLAIN(kind_)                                                                               \
     {                                                                                              \

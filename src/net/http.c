@@ -46,6 +46,7 @@ struct http_client {
     const struct clock *clock;
     CURLM *multi;
     struct http_transfer *transfers;
+    bool started; /* a transfer that libcurl has not been given time for yet */
 };
 
 void http_setup(void)
@@ -377,6 +378,7 @@ int http_start(struct http_client *c, const struct http_request *req, http_done_
     if (t->next)
         t->next->link = &t->next;
     c->transfers = t;
+    c->started = true;
     *out = t;
     return 0;
 }
@@ -539,8 +541,13 @@ int http_run(const struct ctx *ctx, struct http_client *c, int64_t max_wait_ms, 
     int running = 0;
     if (ctx_check(ctx, e) < 0)
         return -1;
-    (void)curl_multi_perform(c->multi, &running); /* its failures are those of the transfers */
-    if (finish_done(c) || finish_idle(c))
+    if (c->started) { /* otherwise the last thing we did was to let it work */
+        c->started = false;
+        (void)curl_multi_perform(c->multi, &running); /* its failures are the transfers' */
+        if (finish_done(c))
+            return 0;
+    }
+    if (finish_idle(c))
         return 0;
     if (wait_for_more(ctx, c, max_wait_ms, e) < 0)
         return -1;

@@ -262,7 +262,8 @@ def test_poison_is_quarantined_and_the_others_flow_on(control_plane, api, things
         until(lambda: set(state()["quarantined"]) == bad, 15, "all are in quarantine")
         api.request("POST", THINGS, thing("third", {"n": 3}))
         wait_views("first", "nul", "second", "third")
-        assert 'raftsman_quarantined_objects{kind="things"} 7' in running.get("/metrics")
+        gauge = 'raftsman_quarantined_objects{kind="things"} 7\n'
+        until(lambda: gauge in running.get("/metrics"), 15, "the gauge says so")
 
         # The resume point moved past them: nothing is read again after a cut.
         asked = len(proxy.requests)

@@ -2,7 +2,6 @@
  * Namespace and name of an object, by value: what the queue hands to a worker. */
 #pragma once
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -31,6 +30,9 @@ static inline bool objkey_set(struct objkey *out, const char *ns, const char *na
 /* "ns/name", in out; the separator is in no name. */
 static inline struct str objkey_text(const struct objkey *k, char out[OBJKEY_TEXT_MAX])
 {
-    const int n = snprintf(out, OBJKEY_TEXT_MAX, "%s/%s", k->ns, k->name);
-    return (struct str){out, (size_t)n};
+    const size_t ns_n = strlen(k->ns), name_n = strlen(k->name);
+    memcpy(out, k->ns, ns_n);
+    out[ns_n] = '/';
+    memcpy(out + ns_n + 1, k->name, name_n + 1);
+    return (struct str){out, ns_n + 1 + name_n};
 }

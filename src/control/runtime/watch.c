@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -27,10 +28,17 @@
 #include "base/rand.h"
 #include "base/thread.h"
 #include "kube/client.h"
+#include "kube/prune.h"
 #include "kube/split.h"
 #include "kube/status.h"
 
-enum { QUERY_MAX = 64 * 1024, STABLE_MS = 1000, FAILURES_MAX = 10 };
+enum {
+    QUERY_MAX = 64 * 1024,
+    STABLE_MS = 1000,
+    FAILURES_MAX = 10,
+    PUBLISH_MS = 1000,
+    GATHER_MS = 5
+};
 
 enum phase { PHASE_PAGES, PHASE_INITIAL, PHASE_LIVE };
 
@@ -43,12 +51,15 @@ struct source {
     /* The watch thread's alone. */
     struct kube_stream *stream;
     struct split split;
+    struct prune event_prune, item_prune;
+    struct buf pruned;
     enum phase phase;
     char version[24]; /* where to resume; "": begin again */
     char *token;      /* of the next page */
     bool cannot_stream;
     unsigned int failures, corrupt;
-    int64_t next_ms; /* of the next attempt */
+    uint64_t n_events; /* not yet in the metric */
+    int64_t next_ms;   /* of the next attempt */
     int64_t opened_ms;
     bool complained; /* the present outage was logged */
 
@@ -64,6 +75,8 @@ struct watcher {
     struct kube_client *client;
     struct ctx ctx;
     struct thread thread;
+    int64_t published_ms; /* the watch thread's, like the next */
+    bool received;
 };
 
 static const char *plural(const struct source *s)
@@ -189,13 +202,20 @@ static int take_unreadable(struct source *s, enum split_mode mode, const struct 
     return 0;
 }
 
+/* A text that does not look like an object is parsed as it is, for its error. */
+static int parse(struct source *s, const struct prune *prune, struct str text, json_t **out,
+                 struct err *e)
+{
+    buf_reset(&s->pruned);
+    return jparse(prune_text(prune, text, &s->pruned) ? buf_str(&s->pruned) : text, out, e);
+}
+
 static int on_event(void *arg, const struct split_item *item, struct err *e)
 {
     struct source *s = arg;
     json_auto_t *event = NULL;
-    if (s->w->events)
-        metric_add(s->w->events, 1, plural(s));
-    if (item->too_big || jparse(item->text, &event, e) < 0)
+    s->n_events++;
+    if (item->too_big || parse(s, &s->event_prune, item->text, &event, e) < 0)
         return take_unreadable(s, SPLIT_WATCH, item, e);
     return take_event(s, event, e);
 }
@@ -204,7 +224,7 @@ static int on_item(void *arg, const struct split_item *item, struct err *e)
 {
     struct source *s = arg;
     json_auto_t *object = NULL;
-    if (item->too_big || jparse(item->text, &object, e) < 0)
+    if (item->too_big || parse(s, &s->item_prune, item->text, &object, e) < 0)
         return take_unreadable(s, SPLIT_LIST, item, e);
     take_object(s, object);
     return 0;
@@ -221,6 +241,7 @@ static int on_data(void *arg, struct str piece, struct err *e)
 {
     struct source *s = arg;
     atomic_store(&s->touched_ms, clock_boot_ms(s->w->ctx.clock));
+    s->w->received = true;
     return split_feed(&s->split, piece, s->phase == PHASE_PAGES ? on_item : on_event, s, e);
 }
 
@@ -358,6 +379,8 @@ static void open_stream(struct source *s)
     auto_buf struct buf query = BUF_INIT(QUERY_MAX);
     query_of(s, &query);
     free(TAKE(s->token));
+    buf_done(&s->pruned); /* one large object must not cost us its size for ever */
+    s->pruned = BUF_INIT(WATCH_EVENT_MAX + 64);
     split_init(&s->split, s->phase == PHASE_PAGES ? SPLIT_LIST : SPLIT_WATCH, WATCH_EVENT_MAX);
     const struct kube_stream_request req = {
         .kind = s->what.kind->kube,
@@ -378,10 +401,15 @@ static void open_stream(struct source *s)
     }
 }
 
-static void publish(struct watcher *w)
+static void publish(struct watcher *w, int64_t now_ms)
 {
+    if (now_ms - w->published_ms < PUBLISH_MS)
+        return;
+    w->published_ms = now_ms;
     for (size_t i = 0; w->views && i < w->sources.n; i++) {
-        const struct source *s = w->sources.v[i];
+        struct source *s = w->sources.v[i];
+        metric_add(w->events, (double)s->n_events, plural(s));
+        s->n_events = 0;
         metric_set(w->views, (double)view_count(s->what.set), plural(s));
         metric_set(w->quarantined, (double)view_quarantined(s->what.set, NULL, NULL), plural(s));
     }
@@ -393,7 +421,7 @@ static void run(void *arg)
     struct err e = {0};
     while (!ctx_canceled(&w->ctx)) {
         const int64_t now_ms = clock_boot_ms(w->ctx.clock);
-        int64_t wait_ms = 60 * 1000;
+        int64_t wait_ms = 10 * 1000; /* the gauges are that old at most */
         for (size_t i = 0; i < w->sources.n; i++) {
             struct source *s = w->sources.v[i];
             if (!s->stream && s->next_ms <= now_ms)
@@ -407,9 +435,13 @@ static void run(void *arg)
             if (until_ms < wait_ms)
                 wait_ms = until_ms > 0 ? until_ms : 0;
         }
-        publish(w);
+        publish(w, now_ms);
+        w->received = false;
         if (kube_run(&w->ctx, w->client, wait_ms, &e) < 0 && e.code == ERR_IO)
             log_error(w->ctx.log, "watch loop", KV_ERR(&e));
+        /* Events come in bursts, and waking up costs more than reading one of them. */
+        if (w->received && watcher_synced(w))
+            (void)!ctx_sleep(&w->ctx, GATHER_MS, &e); /* the loop looks at ctx */
     }
     for (size_t i = 0; i < w->sources.n; i++) {
         struct source *s = w->sources.v[i];
@@ -453,6 +485,13 @@ struct watcher *watcher_new(const struct watcher_options *o)
     return w;
 }
 
+static void set_prune(struct prune *p, const char *under, const struct view_kind *kind)
+{
+    prune_add(p, under, "metadata.managedFields");
+    for (const char *const *path = kind->unread; path && *path; path++)
+        prune_add(p, under, *path);
+}
+
 void watcher_add(struct watcher *w, const struct watch_source *what)
 {
     struct source *s = xcalloc(1, sizeof(*s));
@@ -462,6 +501,9 @@ void watcher_add(struct watcher *w, const struct watch_source *what)
     s->labels = what->labels ? xstrdup(what->labels) : NULL;
     s->fields = what->fields ? xstrdup(what->fields) : NULL;
     s->cannot_stream = w->o.paged;
+    s->pruned = BUF_INIT(WATCH_EVENT_MAX + 64);
+    set_prune(&s->event_prune, "object", what->kind);
+    set_prune(&s->item_prune, "", what->kind);
     for (size_t i = 0; i < w->sources.n; i++)
         s->index += w->sources.v[i]->what.set == what->set;
     vec_push(&w->sources, s);
@@ -490,6 +532,7 @@ void watcher_free(struct watcher *w)
         free(s->ns);
         free(s->labels);
         free(s->fields);
+        buf_done(&s->pruned);
         free(s);
     }
     vec_done(&w->sources);
