@@ -19,6 +19,7 @@ static NORETURN void out_of_memory(void)
 void mem_setup(void)
 {
     (void)mallopt(M_ARENA_MAX, 1); /* refused under a foreign allocator: then it does not matter */
+    (void)mallopt(M_MXFAST, 0); /* the thread caches do; these bins are swept at every large free */
     (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024);
     (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 }

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/command.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -159,6 +160,7 @@ static int print_version(void)
 
 int main(int argc, char **argv)
 {
+    mem_setup();
     json_setup();
     const char *const *args = (const char *const *)argv + 1;
     int n_args = argc > 0 ? argc - 1 : 0;
