@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bolt/tree.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+
+enum { BUFFER_BYTES = 1024 * 1024, COUNT_MAX = 0xFFF0 };
+
+void bolt_out_init(struct bolt_out *o, const struct bolt_sink *sink, uint32_t page_size,
+                   uint64_t first)
+{
+    *o = (struct bolt_out){
+        .sink = sink,
+        .page_size = page_size,
+        .next = first,
+        .offset = first * page_size,
+        .buffer = xmalloc(BUFFER_BYTES),
+    };
+}
+
+void bolt_out_done(struct bolt_out *o)
+{
+    free(TAKE(o->buffer));
+}
+
+int bolt_out_flush(struct bolt_out *o, struct err *e)
+{
+    if (o->used > 0 && o->sink->write(o->sink->arg, o->offset, o->buffer, o->used, e) < 0)
+        return -1;
+    o->offset += o->used;
+    o->used = 0;
+    return 0;
+}
+
+static int out_bytes(struct bolt_out *o, const void *bytes, size_t n, struct err *e)
+{
+    const uint8_t *p = bytes;
+    while (n > 0) {
+        if (o->used == BUFFER_BYTES && bolt_out_flush(o, e) < 0)
+            return -1;
+        const size_t room = BUFFER_BYTES - o->used, part = n < room ? n : room;
+        if (p) {
+            memcpy(o->buffer + o->used, p, part);
+            p += part;
+        } else {
+            memset(o->buffer + o->used, 0, part);
+        }
+        o->used += part;
+        n -= part;
+    }
+    return 0;
+}
+
+static int out_zeros(struct bolt_out *o, size_t n, struct err *e)
+{
+    return out_bytes(o, NULL, n, e);
+}
+
+static void encode_header(uint8_t *p, uint64_t page, bool leaf, size_t count, uint64_t overflow)
+{
+    bolt_put64(p, page);
+    bolt_put16(p + 8, leaf ? BOLT_LEAF : BOLT_BRANCH);
+    bolt_put16(p + 10, (uint16_t)count);
+    bolt_put32(p + 12, (uint32_t)overflow);
+}
+
+/* `pos` counts from the element itself to its key. */
+static void encode_element(uint8_t *p, const struct bolt_entry *entry, bool leaf, size_t pos)
+{
+    if (leaf) {
+        bolt_put32(p, entry->flags);
+        bolt_put32(p + 4, (uint32_t)pos);
+        bolt_put32(p + 8, (uint32_t)entry->key.n);
+        bolt_put32(p + 12, (uint32_t)entry->value.n);
+    } else {
+        bolt_put32(p, (uint32_t)pos);
+        bolt_put32(p + 4, (uint32_t)entry->key.n);
+        bolt_put64(p + 8, entry->child);
+    }
+}
+
+/* Hands the pieces of a node to `add` in file order: header, elements, keys and values. */
+static int encode_node(const struct bolt_level *l, size_t n, bool leaf, uint64_t page,
+                       uint64_t overflow, struct bolt_out *o, struct err *e)
+{
+    uint8_t piece[BOLT_HEADER_BYTES];
+    encode_header(piece, page, leaf, n, overflow);
+    if (out_bytes(o, piece, sizeof(piece), e) < 0)
+        return -1;
+    size_t pos = n * BOLT_ELEMENT_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        encode_element(piece, &l->v[i], leaf, pos);
+        if (out_bytes(o, piece, sizeof(piece), e) < 0)
+            return -1;
+        pos += l->v[i].key.n + l->v[i].value.n - BOLT_ELEMENT_BYTES;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (out_bytes(o, l->v[i].key.p, l->v[i].key.n, e) < 0 ||
+            (l->v[i].value.n > 0 && out_bytes(o, l->v[i].value.p, l->v[i].value.n, e) < 0))
+            return -1;
+    return 0;
+}
+
+static size_t entry_bytes(const struct bolt_entry *entry)
+{
+    return BOLT_ELEMENT_BYTES + entry->key.n + entry->value.n;
+}
+
+static int level_add(struct bolt_tree *t, unsigned level, const struct bolt_entry *entry,
+                     struct err *e);
+
+/* Writes the first n entries of a level as one node and tells the level above. */
+static int emit(struct bolt_tree *t, unsigned level, size_t n, struct err *e)
+{
+    struct bolt_level *l = &t->levels[level];
+    struct bolt_out *o = t->out;
+    size_t bytes = BOLT_HEADER_BYTES;
+    for (size_t i = 0; i < n; i++)
+        bytes += entry_bytes(&l->v[i]);
+    const uint64_t span = (bytes + o->page_size - 1) / o->page_size;
+    const struct bolt_entry above = {.key = n > 0 ? l->v[0].key : (struct str){0},
+                                     .child = o->next};
+    if (span > UINT32_MAX)
+        return err_set(e, ERR_TOO_BIG, 0, "a node of %zu bytes", bytes);
+    o->next += span;
+    if (encode_node(l, n, level == 0, above.child, span - 1, o, e) < 0 ||
+        out_zeros(o, span * o->page_size - bytes, e) < 0)
+        return -1;
+    memmove(l->v, l->v + n, (l->n - n) * sizeof(*l->v));
+    l->n -= n;
+    l->bytes -= bytes - BOLT_HEADER_BYTES;
+    return level_add(t, level + 1, &above, e);
+}
+
+/* A full branch is written without its last entry, so that no branch begins with one child. */
+static int make_room(struct bolt_tree *t, unsigned level, size_t bytes, struct err *e)
+{
+    const struct bolt_level *l = &t->levels[level];
+    const size_t least = level == 0 ? 1 : 3;
+    if (l->n < least || (l->bytes + bytes <= t->out->page_size && l->n < COUNT_MAX))
+        return 0;
+    return emit(t, level, level == 0 ? l->n : l->n - 1, e);
+}
+
+static int level_add(struct bolt_tree *t, unsigned level, const struct bolt_entry *entry,
+                     struct err *e)
+{
+    if (level >= BOLT_DEPTH_MAX)
+        return err_set(e, ERR_TOO_BIG, 0, "a tree of more than %d levels", BOLT_DEPTH_MAX);
+    if (make_room(t, level, entry_bytes(entry), e) < 0)
+        return -1;
+    struct bolt_level *l = &t->levels[level];
+    if (l->n == l->cap) {
+        l->cap = l->cap > 0 ? l->cap * 2 : 64;
+        l->v = xrealloc_array(l->v, l->cap, sizeof(*l->v));
+    }
+    l->v[l->n++] = *entry;
+    l->bytes += entry_bytes(entry);
+    if (t->height <= level)
+        t->height = level + 1;
+    return 0;
+}
+
+void bolt_tree_init(struct bolt_tree *t, struct bolt_out *out)
+{
+    *t = (struct bolt_tree){.out = out};
+    for (unsigned i = 0; i < BOLT_DEPTH_MAX; i++)
+        t->levels[i].bytes = BOLT_HEADER_BYTES;
+}
+
+void bolt_tree_done(struct bolt_tree *t)
+{
+    for (unsigned i = 0; i < BOLT_DEPTH_MAX; i++)
+        free(TAKE(t->levels[i].v));
+}
+
+int bolt_tree_put(struct bolt_tree *t, struct str key, struct str value, uint32_t flags,
+                  struct err *e)
+{
+    assert(key.n > 0 && key.n <= BOLT_KEY_MAX);
+    const struct bolt_entry entry = {.key = key, .value = value, .flags = flags};
+    return level_add(t, 0, &entry, e);
+}
+
+int bolt_tree_break(struct bolt_tree *t, unsigned height, struct err *e)
+{
+    for (unsigned level = 0; level < height; level++)
+        if (t->levels[level].n > 0 && emit(t, level, t->levels[level].n, e) < 0)
+            return -1;
+    return 0;
+}
+
+int bolt_tree_graft(struct bolt_tree *t, unsigned height, struct str first_key, uint64_t page,
+                    struct err *e)
+{
+    const struct bolt_entry entry = {.key = first_key, .child = page};
+    if (bolt_tree_break(t, height, e) < 0)
+        return -1;
+    return level_add(t, height, &entry, e);
+}
+
+static void reset(struct bolt_tree *t)
+{
+    for (unsigned i = 0; i < t->height; i++) {
+        t->levels[i].n = 0;
+        t->levels[i].bytes = BOLT_HEADER_BYTES;
+    }
+    t->height = 0;
+}
+
+/* Ends level after level until one page is left on top. */
+int bolt_tree_to_page(struct bolt_tree *t, uint64_t *out_page, struct err *e)
+{
+    if (t->height == 0 && emit(t, 0, 0, e) < 0)
+        return -1;
+    for (unsigned level = 0;; level++) {
+        const struct bolt_level *l = &t->levels[level];
+        const bool top = level + 1 >= t->height;
+        if (level > 0 && top && l->n == 1) {
+            *out_page = l->v[0].child;
+            reset(t);
+            return 0;
+        }
+        if (l->n > 0 && emit(t, level, l->n, e) < 0)
+            return -1;
+    }
+}
+
+static size_t encode_inline(const struct bolt_level *l, uint8_t *value)
+{
+    uint8_t *p = value;
+    memset(p, 0, BOLT_BUCKET_BYTES);
+    p += BOLT_BUCKET_BYTES;
+    encode_header(p, 0, true, l->n, 0);
+    p += BOLT_HEADER_BYTES;
+    uint8_t *data = p + l->n * BOLT_ELEMENT_BYTES;
+    for (size_t i = 0; i < l->n; i++, p += BOLT_ELEMENT_BYTES) {
+        const struct bolt_entry *entry = &l->v[i];
+        encode_element(p, entry, true, (size_t)(data - p));
+        memcpy(data, entry->key.p, entry->key.n);
+        data += entry->key.n;
+        if (entry->value.n > 0)
+            memcpy(data, entry->value.p, entry->value.n);
+        data += entry->value.n;
+    }
+    return (size_t)(data - value);
+}
+
+int bolt_tree_to_bucket(struct bolt_tree *t, uint8_t *value, size_t *out_n, struct err *e)
+{
+    const struct bolt_level *leaves = &t->levels[0];
+    if (t->height <= 1 && leaves->bytes <= t->out->page_size / 4) {
+        *out_n = encode_inline(leaves, value);
+        reset(t);
+        return 0;
+    }
+    uint64_t page = 0;
+    if (bolt_tree_to_page(t, &page, e) < 0)
+        return -1;
+    memset(value, 0, BOLT_BUCKET_BYTES);
+    bolt_put64(value, page);
+    *out_n = BOLT_BUCKET_BYTES;
+    return 0;
+}

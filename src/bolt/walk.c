@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Depth first, left to right. A damaged node is reported and skipped with all below it; what is
+ * unreachable for that reason is then not reported a second time by the freelist check. */
+#include "bolt/walk.h"
+
+#include <inttypes.h>
+
+#include "base/mem.h"
+#include "bolt/layout.h"
+
+struct walk {
+    const struct bolt *b;
+    const struct bolt_visitor *v;
+    struct bolt_totals totals;
+    uint8_t *seen; /* one bit per page */
+};
+
+/* Keys of a subtree lie in [low, high); high.p == NULL: no bound. */
+struct range {
+    struct str low, high;
+};
+
+/* The problem in *e goes to the visitor. Returns 0 to go on behind it. */
+static int report(struct walk *w, uint64_t page, struct err *e)
+{
+    if (e->code != ERR_CORRUPT || !w->v->problem)
+        return -1;
+    const struct err found = *e;
+    *e = (struct err){0};
+    w->totals.problems++;
+    return w->v->problem(w->v->arg, page, found.text, e);
+}
+
+static bool was_seen(const struct walk *w, uint64_t page)
+{
+    return (w->seen[page / 8] >> (page % 8) & 1) != 0;
+}
+
+static int mark_seen(struct walk *w, const struct bolt_node *node, struct err *e)
+{
+    for (uint64_t page = node->page; page < node->page + node->span; page++) {
+        if (was_seen(w, page))
+            return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": reached twice", page);
+        w->seen[page / 8] = (uint8_t)(w->seen[page / 8] | 1U << (page % 8));
+    }
+    w->totals.pages_used += node->span;
+    return 0;
+}
+
+/* bbolt writes the keys and values of a page without gaps, right behind the element array; a
+ * damaged position or size breaks this even where it stays inside the page. */
+static int check_packed(const struct bolt_node *node, const struct bolt_element *el, uint32_t index,
+                        const char **end, struct err *e)
+{
+    if (el->key.p != *end)
+        return err_set(e, ERR_CORRUPT, 0,
+                       "page %" PRIu64 ": element %" PRIu32 " does not lie behind the one before",
+                       node->page, index);
+    *end = el->key.p + el->key.n + el->value.n;
+    return 0;
+}
+
+static int check_order(const struct bolt_node *node, uint32_t index, struct str before,
+                       struct str key, const struct range *r, struct err *e)
+{
+    if (before.p && bolt_key_cmp(before, key) >= 0)
+        return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": key %" PRIu32 " is out of order",
+                       node->page, index);
+    if (!before.p && r->low.p && bolt_key_cmp(key, r->low) < 0)
+        return err_set(e, ERR_CORRUPT, 0,
+                       "page %" PRIu64 ": first key is below the branch above it", node->page);
+    if (r->high.p && bolt_key_cmp(key, r->high) >= 0)
+        return err_set(e, ERR_CORRUPT, 0,
+                       "page %" PRIu64 ": key %" PRIu32 " is past the branch above it", node->page,
+                       index);
+    return 0;
+}
+
+/* A node is written to as many pages as it needs. One more was allocated by very old versions. */
+static int check_span(const struct walk *w, const struct bolt_node *node, const char *end,
+                      struct err *e)
+{
+    if (node->span == 0)
+        return 0;
+    const uint64_t used = (uint64_t)(end - (const char *)node->p);
+    const uint64_t needed = (used + w->b->meta.page_size - 1) / w->b->meta.page_size;
+    if (node->span > needed + 1)
+        return err_set(e, ERR_CORRUPT, 0,
+                       "page %" PRIu64 ": %" PRIu64 " overflow pages where %" PRIu64 " are needed",
+                       node->page, node->span - 1, needed - 1);
+    return 0;
+}
+
+static const char *data_begin(const struct bolt_node *node)
+{
+    return (const char *)node->p + BOLT_HEADER_BYTES + (size_t)node->count * BOLT_ELEMENT_BYTES;
+}
+
+static int walk_bucket(struct walk *w, struct str name, struct str value, uint64_t page,
+                       struct err *e);
+
+static int walk_element(struct walk *w, const struct bolt_node *node, const struct bolt_element *el,
+                        bool top, struct err *e)
+{
+    if (el->is_bucket != top)
+        return err_set(e, ERR_CORRUPT, 0,
+                       top ? "page %" PRIu64 ": a key outside any bucket"
+                           : "page %" PRIu64 ": a bucket inside a bucket",
+                       node->page);
+    if (top)
+        return walk_bucket(w, el->key, el->value, node->page, e);
+    w->totals.items++;
+    if (!w->v->item)
+        return 0;
+    const struct bolt_item item = {el->key, el->value, node->page};
+    return w->v->item(w->v->arg, &item, e);
+}
+
+/* `top`: the tree of buckets, whose elements are buckets. */
+static int walk_leaf(struct walk *w, const struct bolt_node *node, const struct range *r, bool top,
+                     struct err *e)
+{
+    struct str before = {0};
+    const char *end = data_begin(node);
+    for (uint32_t i = 0; i < node->count; i++) {
+        struct bolt_element el;
+        if (bolt_element_at(node, i, &el, e) < 0 || check_packed(node, &el, i, &end, e) < 0)
+            return report(w, node->page, e);
+        if (check_order(node, i, before, el.key, r, e) < 0 && report(w, node->page, e) < 0)
+            return -1;
+        before = el.key;
+        if (walk_element(w, node, &el, top, e) < 0 && report(w, node->page, e) < 0)
+            return -1;
+    }
+    return check_span(w, node, end, e) < 0 ? report(w, node->page, e) : 0;
+}
+
+static int walk_page(struct walk *w, uint64_t page, const struct range *r, bool top, int depth,
+                     struct err *e);
+
+static int walk_branch(struct walk *w, const struct bolt_node *node, const struct range *r,
+                       bool top, int depth, struct err *e)
+{
+    const char *end = data_begin(node);
+    struct bolt_element el = {0}, next = {0};
+    for (uint32_t i = 0; i <= node->count; i++, el = next) {
+        if (i < node->count &&
+            (bolt_element_at(node, i, &next, e) < 0 || check_packed(node, &next, i, &end, e) < 0 ||
+             check_order(node, i, el.key, next.key, r, e) < 0))
+            return report(w, node->page, e);
+        if (i == 0)
+            continue;
+        const struct range child = {el.key, i < node->count ? next.key : r->high};
+        if (walk_page(w, el.child, &child, top, depth + 1, e) < 0)
+            return -1;
+    }
+    return check_span(w, node, end, e) < 0 ? report(w, node->page, e) : 0;
+}
+
+static int walk_node(struct walk *w, const struct bolt_node *node, const struct range *r, bool top,
+                     int depth, struct err *e)
+{
+    if (node->count == 0 && (depth > 0 || !node->leaf)) {
+        err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": empty, and not the top of a bucket",
+                node->page);
+        return report(w, node->page, e);
+    }
+    return node->leaf ? walk_leaf(w, node, r, top, e) : walk_branch(w, node, r, top, depth, e);
+}
+
+static int walk_page(struct walk *w, uint64_t page, const struct range *r, bool top, int depth,
+                     struct err *e)
+{
+    const uint64_t size = w->b->meta.page_size;
+    if (depth > BOLT_DEPTH_MAX) {
+        err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": more than %d levels deep", page,
+                BOLT_DEPTH_MAX);
+        return report(w, page, e);
+    }
+    if (w->v->reach && page < w->b->meta.pages && w->v->reach(w->v->arg, page * size, size, e) < 0)
+        return -1;
+    struct bolt_node node;
+    if (bolt_node_at(w->b, page, &node, e) < 0 || mark_seen(w, &node, e) < 0)
+        return report(w, page, e);
+    return walk_node(w, &node, r, top, depth, e);
+}
+
+static int walk_bucket(struct walk *w, struct str name, struct str value, uint64_t page,
+                       struct err *e)
+{
+    w->totals.buckets++;
+    if (w->v->bucket && w->v->bucket(w->v->arg, name, page, e) < 0)
+        return -1;
+    const struct range all = {0};
+    if (value.n >= BOLT_BUCKET_BYTES && bolt_get64((const uint8_t *)value.p) != 0)
+        return walk_page(w, bolt_get64((const uint8_t *)value.p), &all, false, 0, e);
+    struct bolt_node node;
+    if (bolt_bucket_node(w->b, value, page, &node, e) < 0)
+        return -1; /* reported by the caller's loop, with the page of the bucket */
+    return walk_node(w, &node, &all, false, 0, e);
+}
+
+static int check_free_page(struct walk *w, uint64_t id, uint64_t before, struct err *e)
+{
+    if (id < 2 || id >= w->b->meta.pages)
+        return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is outside the file", id);
+    if (id <= before)
+        return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is out of order", id);
+    if (was_seen(w, id))
+        return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is in use", id);
+    return 0;
+}
+
+static int find_freelist(const struct bolt *b, const uint8_t **out_ids, uint64_t *out_n,
+                         uint64_t *out_span, struct err *e)
+{
+    const uint64_t page = b->meta.freelist, pages = b->meta.pages;
+    if (page < 2 || page >= pages)
+        return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is outside the file", page);
+    const uint8_t *p = b->p + page * b->meta.page_size;
+    const uint64_t overflow = bolt_get32(p + 12);
+    if (bolt_get64(p) != page || bolt_get16(p + 8) != BOLT_FREELIST || overflow >= pages - page)
+        return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is not a freelist", page);
+    uint64_t n = bolt_get16(p + 10);
+    const uint8_t *ids = p + BOLT_HEADER_BYTES;
+    uint64_t room = ((overflow + 1) * b->meta.page_size - BOLT_HEADER_BYTES) / 8;
+    if (n == BOLT_LONG_FREELIST) {
+        n = bolt_get64(ids);
+        ids += 8;
+        room--;
+    }
+    if (n > room)
+        return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 ": %" PRIu64 " ids do not fit",
+                       page, n);
+    *out_ids = ids;
+    *out_n = n;
+    *out_span = overflow + 1;
+    return 0;
+}
+
+/* With a stored freelist every page is either reachable or free, never both, never neither. */
+static int walk_freelist(struct walk *w, struct err *e)
+{
+    const uint64_t page = w->b->meta.freelist;
+    if (page == BOLT_NO_FREELIST)
+        return 0;
+    const bool whole = w->totals.problems == 0;
+    const uint8_t *ids = NULL;
+    uint64_t n = 0, span = 0;
+    if (find_freelist(w->b, &ids, &n, &span, e) < 0)
+        return report(w, page, e);
+    const struct bolt_node self = {.page = page, .span = span};
+    if (mark_seen(w, &self, e) < 0)
+        return report(w, page, e);
+    uint64_t before = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t id = bolt_get64(ids + i * 8);
+        if (check_free_page(w, id, before, e) < 0)
+            return report(w, page, e);
+        before = id;
+    }
+    if (whole && n + w->totals.pages_used != w->b->meta.pages) {
+        err_set(e, ERR_CORRUPT, 0,
+                "freelist: %" PRIu64 " pages are free and %" PRIu64 " in use, of %" PRIu64, n,
+                w->totals.pages_used, w->b->meta.pages);
+        return report(w, page, e);
+    }
+    return 0;
+}
+
+int bolt_walk(const struct bolt *b, const struct bolt_visitor *v, struct bolt_totals *out,
+              struct err *e)
+{
+    auto_free uint8_t *seen = xcalloc((size_t)(b->meta.pages / 8 + 1), 1);
+    struct walk w = {.b = b, .v = v, .seen = seen, .totals = {.pages_used = 2}};
+    const struct range all = {0};
+    if (walk_page(&w, b->meta.root, &all, true, 0, e) < 0 || walk_freelist(&w, e) < 0)
+        return -1;
+    *out = w.totals;
+    return 0;
+}
