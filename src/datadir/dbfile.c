@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "datadir/dbfile.h"
+
+#include <stdlib.h>
+
+#include "base/ctx.h"
+#include "base/mem.h"
+
+enum { SECTOR_BYTES = 512, HASH_STEP_BYTES = 1024 * 1024 };
+static const uint64_t tell_every_bytes = 8 << 20;
+
+bool dbfile_size_has_hash(uint64_t size)
+{
+    return size % SECTOR_BYTES == SHA256_BYTES;
+}
+
+int dbfile_open(struct dbfile *f, const char *path, enum mapping_lock lock, struct err *e)
+{
+    *f = (struct dbfile){.map = {.fd = -1}};
+    if (mapping_open(&f->map, path, lock, e) < 0)
+        return -1;
+    f->path = xstrdup(path);
+    f->has_hash = dbfile_size_has_hash(f->map.n);
+    f->n = f->map.n - (f->has_hash ? SHA256_BYTES : 0);
+    if (bolt_open(&f->bolt, f->map.p, f->n, e) < 0) {
+        dbfile_done(f);
+        return err_wrap(e, "%s", path);
+    }
+    return 0;
+}
+
+void dbfile_done(struct dbfile *f)
+{
+    if (!f->path)
+        return;
+    mapping_done(&f->map);
+    free(TAKE(f->path));
+}
+
+static void hash_run(void *arg)
+{
+    struct dbfile_hash *h = arg;
+    struct mapping_window window = mapping_window_of(&h->f->map);
+    AUTO(sha256_free_auto) struct sha256 *sha = sha256_new();
+    for (size_t at = 0; at < h->f->n; at += HASH_STEP_BYTES) {
+        if (ctx_canceled(h->ctx)) {
+            h->canceled = true;
+            break;
+        }
+        const size_t left = h->f->n - at;
+        mapping_reach(&window, at);
+        sha256_add(sha, (struct str){(const char *)h->f->map.p + at,
+                                     left < HASH_STEP_BYTES ? left : HASH_STEP_BYTES});
+    }
+    sha256_finish(sha, h->sum);
+}
+
+int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx, const struct dbfile *f,
+                      struct err *e)
+{
+    *h = (struct dbfile_hash){.ctx = ctx, .f = f};
+    return thread_start(&h->thread, "sha256", hash_run, h, e);
+}
+
+void dbfile_hash_stop(struct dbfile_hash *h)
+{
+    thread_join(&h->thread);
+}
+
+int dbfile_hash_check(struct dbfile_hash *h, struct err *e)
+{
+    thread_join(&h->thread);
+    if (h->canceled)
+        return ctx_check(h->ctx, e);
+    const uint8_t *want = h->f->map.p + h->f->n;
+    if (memcmp(want, h->sum, SHA256_BYTES) == 0)
+        return 0;
+    char has[SHA256_HEX_MAX], says[SHA256_HEX_MAX];
+    return err_set(e, ERR_CORRUPT, 0, "SHA-256 of the content is %s, the file ends in %s",
+                   sha256_print(h->sum, has), sha256_print(want, says));
+}
+
+struct dbfile_walk dbfile_walk_of(const struct ctx *ctx, const struct dbfile *f,
+                                  const struct progress *progress)
+{
+    return (struct dbfile_walk){
+        .ctx = ctx, .f = f, .window = mapping_window_of(&f->map), .progress = progress};
+}
+
+int dbfile_reach(void *walk, uint64_t offset, uint64_t bytes, struct err *e)
+{
+    struct dbfile_walk *w = walk;
+    mapping_reach(&w->window, offset);
+    w->reached += bytes;
+    if (w->reached - w->told < tell_every_bytes)
+        return 0;
+    w->told = w->reached;
+    if (w->progress)
+        w->progress->tell(w->progress->arg, w->reached, w->f->n);
+    return ctx_check(w->ctx, e);
+}

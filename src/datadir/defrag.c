@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The new file is called db.tmp.<random>, which etcd removes at start if we are killed before
+ * the rename. */
+#include "datadir/defrag.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "base/ctx.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "bolt/writer.h"
+#include "datadir/outfile.h"
+#include "datadir/scan.h"
+
+struct rewriting {
+    struct dbfile_walk walk; /* first: dbfile_reach() */
+    struct bolt_writer *writer;
+    uint32_t crc; /* over names, keys and values, as scan_db() computes it */
+};
+
+static int rewrite_bucket(void *arg, struct str name, uint64_t page, struct err *e)
+{
+    (void)page;
+    struct rewriting *r = arg;
+    r->crc = crc32c(r->crc, name.p, name.n);
+    return bolt_writer_bucket(r->writer, name, e);
+}
+
+static int rewrite_item(void *arg, const struct bolt_item *item, struct err *e)
+{
+    struct rewriting *r = arg;
+    r->crc = crc32c(crc32c(r->crc, item->key.p, item->key.n), item->value.p, item->value.n);
+    return bolt_writer_put(r->writer, item->key, item->value, e);
+}
+
+/* Beside the old file, under a name that is removed unless it was renamed. */
+struct draft {
+    struct outfile file;
+    int dir_fd;
+    char *name, *dir, *path;
+    bool made;
+};
+
+static void draft_done(struct draft *d)
+{
+    if (d->made)
+        (void)unlinkat(d->dir_fd, d->name, 0); /* best effort: etcd removes it too */
+    if (d->name)
+        outfile_done(&d->file);
+    if (d->dir_fd >= 0)
+        (void)close(d->dir_fd);
+    free(d->name);
+    free(d->dir);
+    free(d->path);
+}
+
+static int draft_begin(struct draft *d, const char *db, const struct stat *like, struct err *e)
+{
+    const char *slash = strrchr(db, '/');
+    d->dir =
+        slash ? str_dup((struct str){db, slash == db ? 1 : (size_t)(slash - db)}) : xstrdup(".");
+    d->dir_fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->dir_fd < 0)
+        return err_set_errno(e, errno, "open %s", d->dir);
+    auto_free char *name = xasprintf("db.tmp.%016" PRIx64, rand_u64());
+    if (outfile_create(&d->file, d->dir_fd, name, 0600, 0, e) < 0)
+        return err_wrap(e, "%s", d->dir);
+    d->path = xasprintf("%s/%s", d->dir, name);
+    d->name = TAKE(name);
+    d->made = true;
+    /* The member runs as its own user; without the right to change owners we are that user. */
+    (void)!fchown(d->file.fd, like->st_uid, like->st_gid);
+    if (fchmod(d->file.fd, like->st_mode & 07777) < 0)
+        return err_set_errno(e, errno, "set the mode of %s", d->path);
+    return 0;
+}
+
+static int rewrite(const struct ctx *ctx, const struct dbfile *src, const struct progress *progress,
+                   struct draft *d, uint32_t *out_crc, uint64_t *out_bytes, struct err *e)
+{
+    const struct bolt_sink sink = {&d->file, outfile_sink};
+    AUTO(bolt_writer_free_auto)
+    struct bolt_writer *writer = bolt_writer_new(&sink, src->bolt.meta.page_size);
+    struct rewriting r = {.walk = dbfile_walk_of(ctx, src, progress), .writer = writer};
+    const struct bolt_visitor v = {
+        .arg = &r, .bucket = rewrite_bucket, .item = rewrite_item, .reach = dbfile_reach};
+    struct bolt_totals totals;
+    uint64_t pages = 0;
+    if (bolt_walk(&src->bolt, &v, &totals, e) < 0 || bolt_writer_finish(writer, &pages, e) < 0)
+        return err_wrap(e, "%s", src->path);
+    *out_crc = r.crc;
+    *out_bytes = pages * src->bolt.meta.page_size;
+    return 0;
+}
+
+/* The same content, in a sound file. */
+static int check_draft(const struct ctx *ctx, const struct draft *d, uint32_t crc, struct err *e)
+{
+    AUTO(dbfile_done) struct dbfile f = {0};
+    struct scan_result r;
+    const struct scan_options o = {.hash = true};
+    if (dbfile_open(&f, d->path, MAPPING_SHARED, e) < 0 || scan_db(ctx, &f, &o, &r, e) < 0)
+        return -1;
+    return r.hash == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->path);
+}
+
+/* An etcd that was started meanwhile waits for the lock of the old file, and would go on with it
+ * although it has no name any more. Without meta pages it refuses, and starts anew. */
+static void retire(const struct dbfile *old)
+{
+    struct stat st;
+    const uint8_t zeros[64] = {0};
+    if (fstat(old->map.fd, &st) < 0 || st.st_nlink > 0)
+        return; /* a hard link keeps it as a copy: not ours to spoil */
+    for (uint64_t page = 0; page < 2; page++)
+        (void)!pwrite(old->map.fd, zeros, sizeof(zeros),
+                      (off_t)(page * old->bolt.meta.page_size + 16));
+}
+
+static int replace(struct draft *d, const char *db, const struct dbfile *old, struct err *e)
+{
+    const char *slash = strrchr(db, '/');
+    if (renameat(d->dir_fd, d->name, d->dir_fd, slash ? slash + 1 : db) < 0)
+        return err_set_errno(e, errno, "rename %s to %s", d->path, db);
+    d->made = false;
+    if (fsync(d->dir_fd) < 0)
+        return err_set_errno(e, errno, "sync %s", d->dir);
+    retire(old);
+    return 0;
+}
+
+int defrag_run(const struct ctx *ctx, const char *db, const struct progress *progress,
+               struct defragmented *out, struct err *e)
+{
+    AUTO(dbfile_done) struct dbfile old = {0};
+    AUTO(draft_done) struct draft d = {.dir_fd = -1, .file = {.fd = -1}};
+    struct stat st;
+    uint32_t crc = 0;
+    uint64_t bytes = 0;
+    if (dbfile_open(&old, db, MAPPING_EXCLUSIVE, e) < 0)
+        return -1;
+    if (fstat(old.map.fd, &st) < 0)
+        return err_set_errno(e, errno, "stat %s", db);
+    if (old.has_hash)
+        return err_set(e, ERR_INVALID, 0, "%s: is a snapshot with a hash, which would not fit", db);
+    if (draft_begin(&d, db, &st, e) < 0 || rewrite(ctx, &old, progress, &d, &crc, &bytes, e) < 0 ||
+        check_draft(ctx, &d, crc, e) < 0 || outfile_sync(&d.file, bytes, e) < 0 ||
+        ctx_check(ctx, e) < 0 || replace(&d, db, &old, e) < 0)
+        return -1;
+    *out = (struct defragmented){.bytes_before = old.bolt.meta.pages * old.bolt.meta.page_size,
+                                 .bytes_after = bytes};
+    return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "datadir/inspect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/ctx.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "bolt/find.h"
+#include "datadir/snapfile.h"
+
+enum { PROBLEMS_MAX = 100 };
+
+void inspection_done(struct inspection *i)
+{
+    wal_summary_done(&i->wal);
+    for (size_t k = 0; k < i->problems.n; k++)
+        free(i->problems.v[k]);
+    vec_done(&i->problems);
+}
+
+static void problem(struct inspection *i, const char *fmt, ...) FORMAT(2, 3);
+static void problem(struct inspection *i, const char *fmt, ...)
+{
+    char text[600];
+    if (i->problems.n >= PROBLEMS_MAX)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    vec_push(&i->problems, xstrdup(text));
+}
+
+static int db_problem(void *arg, uint64_t page, const char *what, struct err *e)
+{
+    (void)page;
+    (void)e;
+    problem(arg, "snap/db: %s", what);
+    return 0;
+}
+
+/* Whether an error is about the files (true: noted) or about us (false: to be returned). */
+static bool noted(struct inspection *i, const char *what, const struct err *e)
+{
+    if (e->code != ERR_CORRUPT && e->code != ERR_NOT_FOUND)
+        return false;
+    problem(i, "%s: %s", what, e->text);
+    return true;
+}
+
+static int count_member(void *arg, const struct bolt_item *item, struct err *e)
+{
+    (void)item;
+    (void)e;
+    (*(uint64_t *)arg)++;
+    return 0;
+}
+
+/* Buckets are walked one by one only here: members is small. */
+static void read_members(const struct dbfile *f, struct inspection *i)
+{
+    struct err ignored = {0};
+    struct bolt_bucket members;
+    struct str value;
+    char id[20];
+    if (bolt_find_bucket(&f->bolt, STR("members"), &members, &ignored) < 0)
+        return;
+    (void)snprintf(id, sizeof(id), "%" PRIx64, i->wal.metadata.node_id);
+    i->is_member = bolt_find(&members, str_c(id), &value, &ignored) == 0;
+    if (i->db.problems > 0)
+        return; /* a damaged tree may have loops, and has been named */
+    if (bolt_each(&members, count_member, &i->members, &ignored) < 0)
+        i->members = 0;
+}
+
+static int read_db(const struct ctx *ctx, const char *path, const struct progress *progress,
+                   struct inspection *i, struct err *e)
+{
+    AUTO(dbfile_done) struct dbfile f = {0};
+    if (dbfile_open(&f, path, MAPPING_SHARED, e) < 0)
+        return noted(i, "snap/db", e) ? 0 : -1;
+    i->db_file_bytes = f.map.n;
+    const struct scan_options o = {
+        .strict = true, .progress = progress, .problem = db_problem, .arg = i};
+    if (scan_db(ctx, &f, &o, &i->db, e) < 0)
+        return noted(i, "snap/db", e) ? 0 : -1;
+    i->has_db = true;
+    read_members(&f, i);
+    return 0;
+}
+
+static bool wal_knows(const struct wal_summary *w, struct raft_snapshot_point at)
+{
+    for (size_t k = 0; k < w->snapshots.n; k++)
+        if (w->snapshots.v[k].index == at.index && w->snapshots.v[k].term == at.term)
+            return true;
+    return false;
+}
+
+static int read_snap(const struct ctx *ctx, const char *dir, const char *name, struct inspection *i,
+                     struct err *e)
+{
+    struct raft_snapshot_point named;
+    struct raft_snapshot s;
+    if (!snapfile_name_parse(name, &named))
+        return 0;
+    auto_free char *path = xasprintf("%s/%s", dir, name);
+    auto_buf struct buf bytes = BUF_INIT(SNAPFILE_MAX_BYTES);
+    if (file_read(ctx, path, &bytes, e) < 0)
+        return -1;
+    auto_free char *what = xasprintf("snap/%s", name);
+    if (snapfile_decode(buf_str(&bytes), &s, e) < 0)
+        return noted(i, what, e) ? 0 : -1;
+    if (s.at.index != named.index || s.at.term != named.term)
+        problem(i, "%s: is of term %" PRIu64 ", index %" PRIu64, what, s.at.term, s.at.index);
+    i->snap_files++;
+    if (i->has_wal && wal_knows(&i->wal, s.at) && s.at.index >= i->snap.index)
+        i->snap = s.at;
+    return 0;
+}
+
+static int read_snaps(const struct ctx *ctx, const char *dir, struct inspection *i, struct err *e)
+{
+    DIR *d = opendir(dir);
+    if (!d && errno == ENOENT)
+        return 0; /* said by the missing database */
+    if (!d)
+        return err_set_errno(e, errno, "open %s", dir);
+    int rc = 0;
+    for (const struct dirent *entry = NULL; rc == 0 && (entry = readdir(d));)
+        rc = read_snap(ctx, dir, entry->d_name, i, e);
+    (void)closedir(d);
+    return rc;
+}
+
+/* What etcd compares at start, between files that are sound one by one. */
+static void compare(struct inspection *i)
+{
+    if (!i->has_wal || !i->has_db)
+        return;
+    const uint64_t applied = i->db.meta.consistent_index;
+    if (!i->wal.has_metadata)
+        problem(i, "wal: no metadata record: member and cluster are unknown");
+    else if (!i->is_member && i->members > 0)
+        problem(i, "snap/db: member %" PRIx64 " of the log is not among its %" PRIu64 " members",
+                i->wal.metadata.node_id, i->members);
+    if (i->wal.snapshots.n == 0)
+        problem(i, "wal: no snapshot record: etcd has no point to start from");
+    if (applied < i->snap.index)
+        problem(i,
+                "snap/db: consistent index %" PRIu64 " is behind the raft snapshot at %" PRIu64
+                ": etcd looks for %016" PRIx64 ".snap.db and stops",
+                applied, i->snap.index, i->snap.index);
+    const uint64_t end = i->wal.last_index > i->snap.index ? i->wal.last_index : i->snap.index;
+    if (applied > end)
+        problem(i,
+                "snap/db: consistent index %" PRIu64 " is past the log's end at %" PRIu64
+                ": writes would be accepted and never applied",
+                applied, end);
+    if (i->wal.last_index > 0 && i->wal.first_index > i->snap.index + 1)
+        problem(i, "wal: entries begin at %" PRIu64 ", after the raft snapshot at %" PRIu64,
+                i->wal.first_index, i->snap.index);
+    if (i->db.meta.term > i->wal.state.term && i->wal.state.term > 0)
+        problem(i, "snap/db: term %" PRIu64 " is past the log's %" PRIu64, i->db.meta.term,
+                i->wal.state.term);
+}
+
+static int inspect(const struct ctx *ctx, const char *member_dir, const struct progress *progress,
+                   struct inspection *i, struct err *e)
+{
+    auto_free char *wal = xasprintf("%s/wal", member_dir);
+    auto_free char *snap = xasprintf("%s/snap", member_dir);
+    auto_free char *db = xasprintf("%s/snap/db", member_dir);
+    struct stat st;
+    if (stat(member_dir, &st) < 0)
+        return err_set_errno(e, errno, "open %s", member_dir);
+    if (wal_read(wal, &i->wal, e) < 0) {
+        if (e->code == ERR_NOT_FOUND)
+            problem(i, "wal: no log: etcd would start a new, empty cluster over the database");
+        else if (!noted(i, "wal", e))
+            return -1;
+    }
+    i->has_wal = i->wal.records > 0;
+    if (read_db(ctx, db, progress, i, e) < 0 || read_snaps(ctx, snap, i, e) < 0)
+        return -1;
+    compare(i);
+    return 0;
+}
+
+int inspect_member_dir(const struct ctx *ctx, const char *member_dir,
+                       const struct progress *progress, struct inspection *out, struct err *e)
+{
+    struct inspection i = {0};
+    if (inspect(ctx, member_dir, progress, &i, e) < 0) {
+        inspection_done(&i);
+        return -1;
+    }
+    *out = i;
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a data directory says about itself, and what would stop etcd from starting on it. Reads
+ * only; works on a directory that etcd refuses. */
+#pragma once
+#include "datadir/scan.h"
+#include "datadir/wal.h"
+
+struct inspection {
+    bool has_db, has_wal;
+    struct scan_result db;
+    struct wal_summary wal;
+    uint64_t db_file_bytes;
+    uint64_t snap_files;             /* *.snap that can be read */
+    struct raft_snapshot_point snap; /* the newest of them that the log knows */
+    bool is_member;                  /* bucket members lists the member of the log */
+    uint64_t members;                /* in bucket members */
+    VEC(char *) problems;            /* owned; each would stop etcd, or make it forget */
+};
+
+/* `member_dir` is the data directory's member/. ERR_NOT_FOUND there is none · ERR_CONFLICT etcd
+ * runs on it · ERR_CANCELED · ERR_IO. Damage is no error: it is in problems. */
+NODISCARD int inspect_member_dir(const struct ctx *ctx, const char *member_dir,
+                                 const struct progress *progress, struct inspection *out,
+                                 struct err *e);
+void inspection_done(struct inspection *i); /* idempotent */

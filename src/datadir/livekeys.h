@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The user's keys in a database file as of its last revision, by rising key: what a restored
+ * member would serve. Large key sets are sorted in a temporary file, not in memory. */
+#pragma once
+#include "datadir/dbfile.h"
+#include "datadir/mvcc.h"
+#include "datadir/scratch.h"
+
+struct livekey; /* one entry of the sorted array */
+
+struct livekeys {
+    const struct dbfile *f;
+    struct scratch entries;
+    size_t n;
+};
+
+/* Keys that begin with prefix; an exact match only if `exact`. ERR_CORRUPT · ERR_CANCELED ·
+ * ERR_IO (temporary file). */
+NODISCARD int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str prefix,
+                            bool exact, const struct progress *progress, struct livekeys *out,
+                            struct err *e);
+void livekeys_done(struct livekeys *k); /* idempotent */
+
+struct mvcc_kv livekeys_at(const struct livekeys *k, size_t i); /* borrowed from the file */
+
+/* --- What became of the keys between two files. */
+enum diff_kind { DIFF_ADDED, DIFF_CHANGED, DIFF_REMOVED };
+
+/* In key order; changed means another value or another lease. */
+NODISCARD int livekeys_diff(const struct livekeys *a, const struct livekeys *b,
+                            int (*found)(void *arg, enum diff_kind kind, struct str key,
+                                         struct err *e),
+                            void *arg, struct err *e);

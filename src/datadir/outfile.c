@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "datadir/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static const uint64_t start_every_bytes = 8 << 20;
+
+int outfile_create(struct outfile *f, int dir_fd, const char *name, mode_t mode,
+                   uint64_t expected_bytes, struct err *e)
+{
+    *f = (struct outfile){
+        .fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)};
+    if (f->fd < 0)
+        return err_set_errno(e, errno, "create %s", name);
+    /* Not every file system can; what it cannot, writing does. A full disk is final. */
+    if (expected_bytes > 0 && fallocate(f->fd, 0, 0, (off_t)expected_bytes) < 0 &&
+        errno == ENOSPC) {
+        outfile_done(f);
+        return err_set_errno(e, ENOSPC, "%s: %llu bytes", name, (unsigned long long)expected_bytes);
+    }
+    return 0;
+}
+
+void outfile_done(struct outfile *f)
+{
+    if (f->fd >= 0)
+        (void)close(f->fd); /* synced before, or to be removed */
+    f->fd = -1;
+}
+
+int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct err *e)
+{
+    if (file_write_at(f->fd, bytes, offset, e) < 0)
+        return -1;
+    if (offset + bytes.n > f->end)
+        f->end = offset + bytes.n;
+    if (f->end - f->started >= start_every_bytes) {
+        /* Advice: the sync that counts comes later. */
+        (void)sync_file_range(f->fd, (off_t)f->started, (off_t)(f->end - f->started),
+                              SYNC_FILE_RANGE_WRITE);
+        f->started = f->end;
+    }
+    return 0;
+}
+
+int outfile_sink(void *outfile, uint64_t offset, const void *bytes, size_t n, struct err *e)
+{
+    return outfile_write(outfile, offset, (struct str){bytes, n}, e);
+}
+
+int outfile_sync(struct outfile *f, uint64_t length, struct err *e)
+{
+    if (ftruncate(f->fd, (off_t)length) < 0)
+        return err_set_errno(e, errno, "set length");
+    if (fsync(f->fd) < 0)
+        return err_set_errno(e, errno, "sync");
+    return 0;
+}

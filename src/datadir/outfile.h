@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A large file written in order, with the disk kept busy from the start: what has been written is
+ * handed to the device along the way, so that the final sync is short. */
+#pragma once
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct outfile {
+    int fd;
+    uint64_t end;     /* highest offset written */
+    uint64_t started; /* up to here the device has been asked to write */
+};
+
+/* Created new under dir_fd; expected_bytes are allocated at once if not 0, so that a full disk is
+ * known before the work. ERR_EXISTS · ERR_DENIED · ERR_IO. */
+NODISCARD int outfile_create(struct outfile *f, int dir_fd, const char *name, mode_t mode,
+                             uint64_t expected_bytes, struct err *e);
+void outfile_done(struct outfile *f); /* idempotent */
+
+NODISCARD int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct err *e);
+/* The `write` of a bolt_sink whose argument is a struct outfile. */
+NODISCARD int outfile_sink(void *outfile, uint64_t offset, const void *bytes, size_t n,
+                           struct err *e);
+/* Cuts it to its length and makes it durable. */
+NODISCARD int outfile_sync(struct outfile *f, uint64_t length, struct err *e);

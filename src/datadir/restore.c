@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The pages are copied as they are and the few keys that name the old cluster are changed copy
+ * on write, so the work is one read and one write of the file. SHA-256 runs beside the copy; the
+ * check of the result runs while the disk is still writing it. */
+#include "datadir/restore.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ctx.h"
+#include "base/mem.h"
+#include "bolt/edit.h"
+#include "bolt/find.h"
+#include "datadir/buckets.h"
+#include "datadir/inspect.h"
+#include "datadir/membership.h"
+#include "datadir/mvcc.h"
+#include "datadir/outfile.h"
+#include "datadir/partial.h"
+#include "datadir/snapfile.h"
+
+enum { COPY_STEP_BYTES = 1024 * 1024, TEXT_MAX = 16 * 1024 * 1024 };
+static const char wal_name[] = "0000000000000000-0000000000000000.wal";
+
+/* --- The database ------------------------------------------------------------------------- */
+
+static int copy_pages(const struct ctx *ctx, const struct dbfile *src,
+                      const struct progress *progress, struct outfile *dst, struct err *e)
+{
+    struct mapping_window window = mapping_window_of(&src->map);
+    const uint64_t n = src->bolt.meta.pages * src->bolt.meta.page_size;
+    for (uint64_t at = 0; at < n; at += COPY_STEP_BYTES) {
+        const uint64_t left = n - at;
+        const struct str part = {(const char *)src->map.p + at,
+                                 left < COPY_STEP_BYTES ? left : COPY_STEP_BYTES};
+        if (ctx_check(ctx, e) < 0)
+            return -1;
+        mapping_reach(&window, at);
+        if (outfile_write(dst, at, part, e) < 0)
+            return err_wrap(e, "snap/db");
+        if (progress)
+            progress->tell(progress->arg, at / 2, n); /* the check is the other half */
+    }
+    return 0;
+}
+
+struct edits {
+    uint8_t index[8], term[8], mark[MVCC_PUT_KEY_BYTES];
+    struct buf conf_state;
+    VEC(struct bolt_change) members;
+    VEC(char *) texts; /* owned by the members' keys and values */
+};
+
+static void edits_done(struct edits *d)
+{
+    buf_done(&d->conf_state);
+    vec_done(&d->members);
+    for (size_t i = 0; i < d->texts.n; i++)
+        free(d->texts.v[i]);
+    vec_done(&d->texts);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return bolt_key_cmp(((const struct bolt_change *)a)->key, ((const struct bolt_change *)b)->key);
+}
+
+static void put_be64(uint8_t out[8], uint64_t v)
+{
+    v = htobe64(v);
+    memcpy(out, &v, sizeof(v));
+}
+
+static struct str bytes_of(const uint8_t *p, size_t n)
+{
+    return (struct str){(const char *)p, n};
+}
+
+/* Member ids as keys are unpadded hexadecimal, so their order is not that of the numbers. */
+static void plan_members(const struct membership *m, struct edits *d)
+{
+    for (size_t i = 0; i < m->members.n; i++) {
+        auto_buf struct buf json = BUF_INIT(TEXT_MAX);
+        member_json(&m->members.v[i], &json);
+        char *key = xasprintf("%" PRIx64, m->members.v[i].id), *value = buf_take(&json);
+        vec_push(&d->texts, key);
+        vec_push(&d->texts, value);
+        vec_push(&d->members, (struct bolt_change){.key = str_c(key), .value = str_c(value)});
+    }
+    qsort(d->members.v, d->members.n, sizeof(*d->members.v), by_key);
+}
+
+/* Changes what belongs to the old cluster: members, applied index, alarms, a downgrade in
+ * progress. Keys, leases, users and versions stay. */
+static int edit_db(const struct restore_options *o, const struct dbfile *src,
+                   const struct restored *r, struct outfile *dst, uint64_t *out_bytes,
+                   struct err *e)
+{
+    const struct membership *m = o->membership;
+    AUTO(edits_done) struct edits d = {.conf_state = BUF_INIT(TEXT_MAX)};
+    plan_members(m, &d);
+    put_be64(d.index, m->members.n);
+    put_be64(d.term, 1);
+    mvcc_revision_encode(r->next_revision, d.mark);
+    membership_conf_state_json(m, &d.conf_state);
+
+    const struct str mark = bytes_of(d.mark, sizeof(d.mark));
+    const bool bump = o->bump_revision > 0;
+    const struct bolt_change downgrade[] = {{.key = STR("downgrade"), .remove = true}};
+    const struct bolt_change bumped[] = {{.key = mark}};
+    struct bolt_change meta[4] = {
+        {.key = STR("confState"), .value = buf_str(&d.conf_state)},
+        {.key = STR("consistent_index"), .value = bytes_of(d.index, sizeof(d.index))},
+    };
+    size_t n_meta = 2;
+    if (bump)
+        meta[n_meta++] = (struct bolt_change){.key = STR("scheduledCompactRev"), .value = mark};
+    meta[n_meta++] =
+        (struct bolt_change){.key = STR("term"), .value = bytes_of(d.term, sizeof(d.term))};
+
+    const struct bolt_bucket_edit edits[] = {
+        {.name = STR("alarm"), .clear = true},
+        {.name = STR("cluster"), .v = downgrade, .n = 1},
+        {.name = STR("key"), .v = bumped, .n = bump ? 1 : 0},
+        {.name = STR("members"), .clear = true, .v = d.members.v, .n = d.members.n},
+        {.name = STR("members_removed"), .clear = true},
+        {.name = STR("meta"), .v = meta, .n = n_meta},
+    };
+    const struct bolt_sink sink = {dst, outfile_sink};
+    struct bolt_meta next;
+    if (bolt_edit(&src->bolt, edits, COUNT_OF(edits), &sink, &next, e) < 0)
+        return err_wrap(e, "%s", o->snapshot);
+    uint8_t page[BOLT_HEADER_BYTES + BOLT_META_BYTES];
+    const uint64_t at = next.txid % 2;
+    bolt_meta_encode(&next, at, page);
+    *out_bytes = next.pages * next.page_size;
+    return outfile_write(dst, at * next.page_size, bytes_of(page, sizeof(page)), e);
+}
+
+/* --- The other files ---------------------------------------------------------------------- */
+
+static int write_file(int dir_fd, const char *name, mode_t mode, const struct buf *bytes,
+                      uint64_t length, struct err *e)
+{
+    AUTO(outfile_done) struct outfile f = {.fd = -1};
+    if (buf_check(bytes, name, e) < 0 || outfile_create(&f, dir_fd, name, mode, length, e) < 0)
+        return -1;
+    if (outfile_write(&f, 0, buf_str(bytes), e) < 0 || outfile_sync(&f, length, e) < 0)
+        return err_wrap(e, "%s", name);
+    return 0;
+}
+
+static int write_log_and_snap(const struct membership *m, const struct partial *p, struct err *e)
+{
+    auto_buf struct buf snap = BUF_INIT(SNAPFILE_MAX_BYTES), wal = BUF_INIT(WAL_SEGMENT_BYTES);
+    char name[SNAPFILE_NAME_BYTES];
+    snapfile_build(m, &snap);
+    snapfile_name((struct raft_snapshot_point){.index = m->members.n, .term = 1}, name);
+    wal_build(m, &wal);
+    if (write_file(p->snap_fd, name, 0644, &snap, snap.n, e) < 0 ||
+        write_file(p->wal_fd, wal_name, 0600, &wal, WAL_SEGMENT_BYTES, e) < 0)
+        return err_wrap(e, "%s", p->path);
+    return 0;
+}
+
+/* --- The whole ---------------------------------------------------------------------------- */
+
+struct half {
+    const struct progress *progress;
+};
+
+static void tell_second_half(void *arg, uint64_t done, uint64_t total)
+{
+    const struct progress *p = ((const struct half *)arg)->progress;
+    p->tell(p->arg, total / 2 + done / 2, total);
+}
+
+/* Opens what was built, as etcd would, before it gets its name. */
+static int check_result(const struct ctx *ctx, const struct restore_options *o,
+                        const struct partial *p, struct err *e)
+{
+    struct half half = {o->progress};
+    const struct progress second = {&half, tell_second_half};
+    AUTO(inspection_done) struct inspection seen = {0};
+    if (inspect_member_dir(ctx, p->path, o->progress ? &second : NULL, &seen, e) < 0)
+        return -1;
+    if (seen.problems.n > 0)
+        return err_set(e, ERR_CORRUPT, 0, "%s: %s%s", o->snapshot, seen.problems.v[0],
+                       seen.problems.n > 1 ? " (raftsman snapshot verify lists all)" : "");
+    const struct membership *m = o->membership;
+    if (seen.wal.metadata.node_id != m->members.v[m->local].id ||
+        seen.wal.metadata.cluster_id != m->cluster_id || seen.members != m->members.n ||
+        seen.db.meta.consistent_index != m->members.n || seen.snap.index != m->members.n ||
+        seen.wal.state.commit != m->members.n)
+        return err_set(e, ERR_BUG, 0, "%s: is not what was asked for", p->path);
+    return 0;
+}
+
+static int plan_revisions(const struct restore_options *o, const struct dbfile *src,
+                          struct restored *r, struct err *e)
+{
+    struct db_meta meta;
+    struct bolt_bucket key;
+    struct bolt_element last;
+    struct mvcc_revision at = {0};
+    if (db_meta_read(&src->bolt, &meta, e) < 0 ||
+        bolt_find_bucket(&src->bolt, STR("key"), &key, e) < 0)
+        return -1;
+    if (bolt_find_last(&key, &last, e) == 0) {
+        if (mvcc_revision_decode(last.key, &at, e) < 0)
+            return -1;
+    } else if (e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
+    r->revision = db_current_revision(&meta, at.main);
+    if (__builtin_add_overflow(r->revision, o->bump_revision, &r->next_revision))
+        return err_set(e, ERR_INVALID, 0, "--bump-revision: past the largest revision");
+    return 0;
+}
+
+static int build(const struct ctx *ctx, const struct restore_options *o, const struct dbfile *src,
+                 struct dbfile_hash *hash, struct restored *r, struct err *e)
+{
+    AUTO(partial_done) struct partial p = {0};
+    AUTO(outfile_done) struct outfile db = {.fd = -1};
+    const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
+    if (partial_begin(&p, o->data_dir, e) < 0)
+        return -1;
+    if (outfile_create(&db, p.snap_fd, "db", 0600, bytes, e) < 0)
+        return err_wrap(e, "%s", p.path);
+    if (copy_pages(ctx, src, o->progress, &db, e) < 0 ||
+        edit_db(o, src, r, &db, &r->bytes, e) < 0 || write_log_and_snap(o->membership, &p, e) < 0 ||
+        check_result(ctx, o, &p, e) < 0)
+        return -1;
+    /* Nothing that the hash covers is trusted before it matched. */
+    if (hash && dbfile_hash_check(hash, e) < 0)
+        return err_wrap(e, "%s", o->snapshot);
+    if (outfile_sync(&db, r->bytes, e) < 0)
+        return err_wrap(e, "%s/snap/db", p.path);
+    if (ctx_check(ctx, e) < 0)
+        return -1;
+    return partial_commit(&p, e);
+}
+
+int restore_run(const struct ctx *ctx, const struct restore_options *o, struct restored *out,
+                struct err *e)
+{
+    struct restored r = {0};
+    if ((o->bump_revision > 0) != o->mark_compacted)
+        return err_set(e, ERR_INVALID, 0, "--bump-revision and --mark-compacted go together");
+    AUTO(dbfile_done) struct dbfile src = {0};
+    if (dbfile_open(&src, o->snapshot, MAPPING_SHARED, e) < 0)
+        return -1;
+    if (!src.has_hash && !o->skip_hash_check)
+        return err_set(e, ERR_INVALID, 0,
+                       "%s: has no hash at its end; --skip-hash-check restores a database file "
+                       "copied from a data directory",
+                       o->snapshot);
+    if (plan_revisions(o, &src, &r, e) < 0)
+        return err_wrap(e, "%s", o->snapshot);
+
+    AUTO(dbfile_hash_stop) struct dbfile_hash hash = {0};
+    const bool check = src.has_hash && !o->skip_hash_check;
+    if (check && dbfile_hash_start(&hash, ctx, &src, e) < 0)
+        return -1;
+    if (build(ctx, o, &src, check ? &hash : NULL, &r, e) < 0)
+        return -1;
+    *out = r;
+    return 0;
+}

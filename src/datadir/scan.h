@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One pass over an etcd database: what `snapshot status` and `snapshot verify` say. */
+#pragma once
+#include "datadir/buckets.h"
+#include "datadir/dbfile.h"
+
+struct scan_options {
+    bool hash;   /* compute the hash */
+    bool keys;   /* count live keys */
+    bool strict; /* each entry as etcd would have written it, leases resolvable */
+    const struct progress *progress;
+    /* Where and what; 0: go on. Without it the first problem ends the scan with ERR_CORRUPT. */
+    int (*problem)(void *arg, uint64_t page, const char *what, struct err *e);
+    void *arg;
+};
+
+struct scan_result {
+    uint32_t hash;        /* over all buckets, as etcdutl computes it */
+    int64_t revision;     /* of the last entry of bucket `key`; 0 when empty */
+    uint64_t total_keys;  /* live user keys */
+    uint64_t entries;     /* of bucket `key` */
+    uint64_t total_bytes; /* of the database's pages */
+    uint64_t used_bytes;  /* of them, in use */
+    uint64_t problems;
+    struct db_meta meta;
+};
+
+/* ERR_CORRUPT · ERR_CANCELED · ERR_IO (temporary file). */
+NODISCARD int scan_db(const struct ctx *ctx, const struct dbfile *f, const struct scan_options *o,
+                      struct scan_result *out, struct err *e);
