@@ -13,10 +13,11 @@ struct ctx;
 enum { COMMAND_OPTIONS_MAX_BYTES = 1024 };
 
 struct command {
-    const char *name;
-    const char *args;    /* "quantity|duration|time [VALUE...]" */
-    const char *summary; /* one line, lower case, no stop */
-    const char *about;   /* what --help says below the usage line; may be NULL */
+    const char *name;                   /* "snapshot", and "snapshot status" below it */
+    const struct command *const *below; /* a group of commands: ends in NULL; it has no run() */
+    const char *args;                   /* "quantity|duration|time [VALUE...]" */
+    const char *summary;                /* one line, lower case, no stop */
+    const char *about;                  /* what --help says below the usage line; may be NULL */
     const struct cfg_option *options;
     size_t n_options;
     size_t options_bytes; /* sizeof the struct the options fill, given to run() */
@@ -31,6 +32,7 @@ extern const struct command command_convert;
 extern const struct command command_etcd;
 extern const struct command command_operator;
 extern const struct command command_reference;
+extern const struct command command_snapshot;
 
 /* Every subcommand of this build; ends in NULL. */
 extern const struct command *const commands[];
@@ -42,6 +44,9 @@ struct common_options {
 };
 extern const struct cfg_option common_option_table[];
 extern const size_t common_option_count;
+
+/* The command of a list that is called `word`: its name, or the last word of it. */
+const struct command *command_find(const struct command *const *list, const char *word);
 
 void help_print_overview(struct buf *out);
 void help_print_command(const struct command *c, struct buf *out);

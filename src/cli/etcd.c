@@ -19,7 +19,7 @@ enum { PEM_MAX = 1 << 20, PASSWORD_MAX = 4096 };
 
 #define OFFSET(field) offsetof(struct etcd_cli_options, field)
 
-static const struct cfg_option table[] = {
+const struct cfg_option etcd_cli_table[] = {
     {
         .name = "endpoints",
         .type = CFG_STR,
@@ -213,8 +213,8 @@ static int split_endpoints(const struct etcd_cli_options *o, char *text, struct 
     return 0;
 }
 
-static int run_verb(const struct ctx *root, const struct ctx *ctx, struct etcd_cli *cli,
-                    etcd_cli_verb *run, struct err *e)
+int etcd_cli_run(const struct ctx *root, const struct ctx *ctx, struct etcd_cli *cli,
+                 etcd_cli_verb *run, struct err *e)
 {
     const struct etcd_cli_options *o = cli->o;
     AUTO(buf_wipe) struct buf password = BUF_INIT(PASSWORD_MAX);
@@ -261,7 +261,7 @@ static int run(const struct ctx *root, const void *opts, size_t n_args, const ch
     cli.args = args + 1;
     for (size_t i = 0; i < COUNT_OF(verbs); i++)
         if (strcmp(verbs[i].name, args[0]) == 0)
-            return run_verb(root, &ctx, &cli, verbs[i].run, e);
+            return etcd_cli_run(root, &ctx, &cli, verbs[i].run, e);
     return err_set(e, ERR_INVALID, 0, "\"%s\" is nothing this can do: see raftsman etcd --help",
                    args[0]);
 }
@@ -281,8 +281,8 @@ const struct command command_etcd = {
              "watch KEY          print changes as they happen, until interrupted\n\n"
              "A change that was sent and not answered may have been made: the error says so, and\n"
              "nothing is repeated. Also called kubectl-etcd.",
-    .options = table,
-    .n_options = COUNT_OF(table),
+    .options = etcd_cli_table,
+    .n_options = COUNT_OF(etcd_cli_table),
     .options_bytes = sizeof(struct etcd_cli_options),
     .run = run,
 };

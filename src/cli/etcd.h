@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the files of `raftsman etcd`: what the options say, and one function per verb. */
+ * Shared by the files of `raftsman etcd` and by what else dials a cluster: what the options say,
+ * and one function per verb. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/attr.h"
+#include "base/cfg.h"
 #include "base/err.h"
 
 struct ctx;
@@ -38,6 +40,14 @@ struct etcd_cli {
 };
 
 typedef int etcd_cli_verb(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e);
+
+/* The options; the first rows say whom to talk to and how to print, and stand by themselves. */
+extern const struct cfg_option etcd_cli_table[];
+enum { ETCD_CLI_CONNECT_ROWS = 10 };
+
+/* Makes the client that the options describe and runs the verb with it. cli->o is set. */
+NODISCARD int etcd_cli_run(const struct ctx *root, const struct ctx *ctx, struct etcd_cli *cli,
+                           etcd_cli_verb *run, struct err *e);
 
 etcd_cli_verb etcd_cli_status, etcd_cli_members, etcd_cli_alarms, etcd_cli_defrag,
     etcd_cli_move_leader;

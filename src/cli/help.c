@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * --help and the reference page, both from the option tables. */
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/ctx.h"
 #include "cli/command.h"
@@ -32,8 +34,23 @@ static void add_usage(const struct command *c, struct buf *out)
              c->args ? c->args : "");
 }
 
+static void add_group(const struct command *group, struct buf *out)
+{
+    buf_addf(out, "Usage: raftsman %s SUBCOMMAND [OPTION...]\n\n%s\n\nSubcommands:\n", group->name,
+             group->about);
+    for (size_t i = 0; group->below[i]; i++) {
+        const char *word = group->below[i]->name + strlen(group->name) + 1;
+        buf_addf(out, "  %-12s %s\n", word, group->below[i]->summary);
+    }
+    buf_addf(out, "\nraftsman %s SUBCOMMAND --help says more.\n", group->name);
+}
+
 void help_print_command(const struct command *c, struct buf *out)
 {
+    if (c->below) {
+        add_group(c, out);
+        return;
+    }
     struct cfg_section sections[2];
     const size_t n = sections_of(c, sections);
     buf_add_c(out, "Usage: ");
@@ -42,18 +59,27 @@ void help_print_command(const struct command *c, struct buf *out)
     cfg_print_help(sections, n, out);
 }
 
+static void add_reference(const struct command *c, struct buf *out)
+{
+    if (c->below) {
+        buf_addf(out, "\n## raftsman %s\n\n%s\n", c->name, c->about);
+        for (size_t i = 0; c->below[i]; i++)
+            add_reference(c->below[i], out);
+        return;
+    }
+    struct cfg_section sections[2];
+    const size_t n = sections_of(c, sections);
+    buf_addf(out, "\n## raftsman %s\n\n`", c->name);
+    add_usage(c, out);
+    buf_addf(out, "`\n\n%s\n", c->about);
+    cfg_print_markdown(sections, n, out);
+}
+
 void help_print_reference(struct buf *out)
 {
     buf_add_c(out, "# Command reference\n\nWritten by `raftsman reference`; a test compares.\n");
-    for (size_t i = 0; commands[i]; i++) {
-        const struct command *c = commands[i];
-        struct cfg_section sections[2];
-        const size_t n = sections_of(c, sections);
-        buf_addf(out, "\n## raftsman %s\n\n`", c->name);
-        add_usage(c, out);
-        buf_addf(out, "`\n\n%s\n", c->about);
-        cfg_print_markdown(sections, n, out);
-    }
+    for (size_t i = 0; commands[i]; i++)
+        add_reference(commands[i], out);
 }
 
 static int run(const struct ctx *ctx, const void *options, size_t n_args, const char *const *args,

@@ -20,11 +20,7 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { HELP_MAX_BYTES = 256 * 1024 };
 
 const struct command *const commands[] = {
-    &command_convert,
-    &command_etcd,
-    &command_operator,
-    &command_reference,
-    NULL,
+    &command_convert, &command_etcd, &command_operator, &command_reference, &command_snapshot, NULL,
 };
 
 /* Other names the binary may be installed under, and the subcommand each stands for. */
@@ -66,11 +62,13 @@ int print_out(const struct buf *text, struct err *e)
     return 0;
 }
 
-static const struct command *find_command(const char *name)
+const struct command *command_find(const struct command *const *list, const char *word)
 {
-    for (size_t i = 0; commands[i]; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
+    for (size_t i = 0; list[i]; i++) {
+        const char *space = strrchr(list[i]->name, ' ');
+        if (strcmp(space ? space + 1 : list[i]->name, word) == 0)
+            return list[i];
+    }
     return NULL;
 }
 
@@ -139,6 +137,24 @@ static int run_command(const struct command *c, int argc, const char *const *arg
     return run_parsed(c, &common, options, &parsed);
 }
 
+/* `raftsman snapshot status …`: the second word selects from the group. */
+static int run_group(const struct command *group, int argc, const char *const *argv)
+{
+    if (argc == 0) {
+        (void)fprintf(stderr, "raftsman %s: a subcommand is missing; see raftsman %s --help\n",
+                      group->name, group->name);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
+        return print_command_help(group);
+    const struct command *c = command_find(group->below, argv[0]);
+    if (c)
+        return run_command(c, argc - 1, argv + 1);
+    (void)fprintf(stderr, "raftsman %s: unknown subcommand %s; see raftsman %s --help\n",
+                  group->name, argv[0], group->name);
+    return EXIT_USAGE;
+}
+
 /* The subcommand that the program's own name stands for, or NULL if it is called by its own. */
 static const char *command_of_program(const char *argv0)
 {
@@ -181,9 +197,9 @@ int main(int argc, char **argv)
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return print_and_exit(help_print_overview);
 
-    const struct command *c = find_command(name);
+    const struct command *c = command_find(commands, name);
     if (c)
-        return run_command(c, n_args, args);
+        return c->below ? run_group(c, n_args, args) : run_command(c, n_args, args);
     if (by_program)
         (void)fprintf(stderr,
                       "raftsman: called as %s, which is the subcommand \"%s\": this version does "
