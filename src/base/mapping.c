@@ -10,7 +10,7 @@
 
 /* Large enough that the system calls do not matter, small enough that two readers with all their
  * windows stay well under 48 MiB. */
-static const uint64_t window_bytes = UINT64_C(4) << 20;
+static const uint64_t window_bytes = UINT64_C(2) << 20;
 
 static int map_all(struct mapping *m, const char *path, struct err *e)
 {

@@ -80,9 +80,14 @@ static int check_order(const struct bolt_node *node, uint32_t index, struct str 
 static int check_span(const struct walk *w, const struct bolt_node *node, const char *end,
                       struct err *e)
 {
-    if (node->span == 0)
-        return 0;
     const uint64_t used = (uint64_t)(end - (const char *)node->p);
+    if (node->span == 0) /* an inline bucket is exactly as long as it needs to be */
+        return used == node->n
+                   ? 0
+                   : err_set(e, ERR_CORRUPT, 0,
+                             "page %" PRIu64 ": an inline bucket of %zu bytes where %" PRIu64
+                             " are needed",
+                             node->page, node->n, used);
     const uint64_t needed = (used + w->b->meta.page_size - 1) / w->b->meta.page_size;
     if (node->span > needed + 1)
         return err_set(e, ERR_CORRUPT, 0,

@@ -57,6 +57,7 @@ static int verify(const struct ctx *ctx, const char *path, struct verdict *v,
     const struct scan_options o = {.hash = true,
                                    .keys = true,
                                    .strict = true,
+                                   .history = true,
                                    .progress = &line.progress,
                                    .problem = on_problem,
                                    .arg = v};

@@ -24,6 +24,8 @@ struct scan {
     struct keyset *keys;
     struct bolt_bucket leases;
     bool has_leases, has_key, has_meta;
+    struct mvcc_revision before; /* the entry before */
+    int64_t compact;
     uint64_t lost[LOST_MAX]; /* numbers of entries whose lease is missing */
     size_t n_lost;
 };
@@ -53,6 +55,25 @@ static int scan_bucket(void *arg, struct str name, uint64_t page, struct err *e)
     return 0;
 }
 
+/* Every change of a transaction is an entry, numbered from 0, and every transaction that changed
+ * something is the next revision. Compaction makes holes, but only up to its revision; a revision
+ * bump leaps, and leaves an entry without a value. */
+static int check_history(struct scan *s, const struct mvcc_revision *at, bool bump, struct err *e)
+{
+    const struct mvcc_revision before = s->before;
+    s->before = *at;
+    if (at->main <= s->compact || bump)
+        return 0;
+    const int64_t floor = s->compact > 1 ? s->compact : 1; /* an empty store is at revision 1 */
+    const int64_t last = before.main > floor ? before.main : floor;
+    if (at->main == before.main ? at->sub == before.sub + 1 : at->sub == 0 && at->main == last + 1)
+        return 0;
+    return err_set(e, ERR_CORRUPT, 0,
+                   "revision %" PRId64 ".%" PRId64 " follows %" PRId64 ".%" PRId64
+                   ": something is missing between them",
+                   at->main, at->sub, last, at->main == before.main ? before.sub : 0);
+}
+
 static bool lease_is_lost(const struct scan *s, int64_t lease)
 {
     if (lease == 0 || !s->o->strict)
@@ -72,6 +93,8 @@ static int scan_entry(struct scan *s, const struct bolt_item *item, struct err *
         return -1;
     s->r.revision = at.main;
     s->r.entries++;
+    if (s->o->history && check_history(s, &at, item->value.n == 0 && !at.tombstone, e) < 0)
+        return -1;
     if ((s->o->strict ? mvcc_entry_check(&at, item->value, &kv, e)
                       : mvcc_kv_decode(item->value, &kv, e)) < 0)
         return err_wrap(e, "revision %" PRId64 ".%" PRId64, at.main, at.sub);
@@ -178,6 +201,19 @@ static int resolve_keys(const struct ctx *ctx, struct scan *s, struct err *e)
     return name_lost(ctx, s, e);
 }
 
+/* A database is whole pages, and then perhaps 32 bytes of hash. */
+static int check_length(struct scan *s, struct err *e)
+{
+    const struct dbfile *f = s->walk.f;
+    const size_t extra = f->n % f->bolt.meta.page_size;
+    struct err text = {0};
+    if (extra == 0 || !s->o->strict || !s->o->problem)
+        return 0;
+    err_set(&text, ERR_CORRUPT, 0, "the file ends in %zu bytes that are neither a page nor a hash",
+            extra);
+    return scan_problem(s, f->n / f->bolt.meta.page_size, text.text, e);
+}
+
 /* Meta pages are not part of the tree: bbolt needs one of them, a healthy file has both. */
 static int check_metas(struct scan *s, struct err *e)
 {
@@ -210,9 +246,10 @@ static int scan_all(const struct ctx *ctx, struct scan *s, struct err *e)
     };
     const struct bolt *b = &s->walk.f->bolt;
     struct bolt_totals totals = {0};
+    s->compact = db_meta_read(b, &s->r.meta, e) == 0 ? db_compact_revision(&s->r.meta) : -1;
     s->has_leases = bolt_find_bucket(b, STR("lease"), &s->leases, e) == 0;
     *e = (struct err){0}; /* a damaged or missing bucket is found by the walk */
-    if (check_metas(s, e) < 0 || bolt_walk(b, &v, &totals, e) < 0)
+    if (check_length(s, e) < 0 || check_metas(s, e) < 0 || bolt_walk(b, &v, &totals, e) < 0)
         return -1;
     s->r.total_bytes = b->meta.pages * b->meta.page_size;
     s->r.used_bytes = totals.pages_used * b->meta.page_size;

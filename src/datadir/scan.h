@@ -8,6 +8,9 @@ struct scan_options {
     bool hash;   /* compute the hash */
     bool keys;   /* count live keys */
     bool strict; /* each entry as etcd would have written it, leases resolvable */
+    /* No revision is missing after the compact revision. etcd does not look, so a gap does not
+     * stop it; but it means that something was lost. */
+    bool history;
     const struct progress *progress;
     /* Where and what; 0: go on. Without it the first problem ends the scan with ERR_CORRUPT. */
     int (*problem)(void *arg, uint64_t page, const char *what, struct err *e);

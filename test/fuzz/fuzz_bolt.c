@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../unit/image.h"
-#include "base/clock.h"
+#include "base/crc32c.h"
 #include "bolt/find.h"
 #include "bolt/layout.h"
 #include "datadir/buckets.h"
@@ -33,11 +33,9 @@ static struct buf sound(void)
 static int on_item(void *arg, const struct bolt_item *item, struct err *e)
 {
     (void)e;
-    volatile char sink = 0;
-    for (size_t i = 0; i < item->value.n; i++)
-        sink ^= item->value.p[i];
-    for (size_t i = 0; i < item->key.n; i++)
-        sink ^= item->key.p[i];
+    /* Every byte is read: the sanitizer sees what lies outside. */
+    static uint32_t crc;
+    crc = crc32c(crc32c(crc, item->key.p, item->key.n), item->value.p, item->value.n);
     (*(size_t *)arg)++;
     return 0;
 }

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every byte of a small database is changed in several ways, pages are zeroed, swapped and cut.
+ * Nothing crashes; what is found, and the few places where nothing can be found, are a table. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "bolt/layout.h"
+#include "datadir/mvcc.h"
+#include "datadir/scan.h"
+#include "datadir/wire.h"
+#include "image.h"
+#include "unit.h"
+
+enum { PAGE = 1024, ENTRIES = 60 };
+
+static char dir[] = "/tmp/raftsman-damage-XXXXXX";
+static struct ctx ctx;
+
+static int set_up(void **state)
+{
+    (void)state;
+    json_setup();
+    ctx = ctx_root(&clock_real, NULL);
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return rmdir(dir);
+}
+
+/* Two keys with many revisions, one of them leased and deleted now and then; all buckets. */
+static struct buf store(void)
+{
+    static uint8_t revisions[ENTRIES][18];
+    static struct buf values[ENTRIES];
+    static struct image_item items[ENTRIES + 20];
+    size_t n = 0;
+    items[n++] = (struct image_item){"alarm", BYTES("\x08\1\x10\1"), {0}};
+    items[n++] = (struct image_item){"auth", BYTES("authEnabled"), BYTES("\0")};
+    items[n++] = (struct image_item){"auth", BYTES("authRevision"), BYTES("\0\0\0\0\0\0\0\1")};
+    items[n++] = (struct image_item){"authRoles", BYTES("r1"), BYTES("\x0a\2r1\x12\3\x12\1a")};
+    items[n++] = (struct image_item){"authUsers", BYTES("u1"), BYTES("\x0a\2u1\x22\2\x08\1")};
+    items[n++] = (struct image_item){"cluster", BYTES("clusterVersion"), BYTES("3.6.0")};
+    for (int i = 0; i < ENTRIES; i++) {
+        const bool dead = i == 30;
+        const bool leased = i % 2 == 0 && i != 0;
+        char key[8];
+        const int key_n = snprintf(key, sizeof(key), "key%d", i);
+        values[i] = BUF_INIT(4096);
+        mvcc_revision_encode(i + 2, revisions[i]);
+        revisions[i][17] = 't';
+        wire_put_bytes(&values[i], 1, (struct str){key, (size_t)key_n});
+        if (!dead) {
+            wire_put_number(&values[i], 2, (uint64_t)i + 2);
+            wire_put_number(&values[i], 3, (uint64_t)i + 2);
+            wire_put_number(&values[i], 4, 1);
+            wire_put_bytes(&values[i], 5, BYTES("some value of some length, to fill the pages"));
+            if (leased)
+                wire_put_number(&values[i], 6, 777);
+        }
+        items[n++] = (struct image_item){
+            "key", {(const char *)revisions[i], dead ? 18 : 17}, buf_str(&values[i])};
+    }
+    items[n++] =
+        (struct image_item){"lease", BYTES("\0\0\0\0\0\0\3\x09"), BYTES("\x08\x89\6\x10\xa0\x38")};
+    items[n++] =
+        (struct image_item){"members", BYTES("346f0b0468448c0"),
+                            BYTES("{\"id\":236140670371514560,\"peerURLs\":[\"http://h:1\"]}")};
+    items[n++] = (struct image_item){"members_removed", BYTES("abc"), BYTES("removed")};
+    items[n++] =
+        (struct image_item){"meta", BYTES("consistent_index"), BYTES("\0\0\0\0\0\0\0\x46")};
+    items[n++] = (struct image_item){"meta", BYTES("storageVersion"), BYTES("3.6.0")};
+    items[n++] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\2")};
+    struct buf image = image_of(items, n, PAGE);
+    for (int i = 0; i < ENTRIES; i++)
+        buf_done(&values[i]);
+    return image;
+}
+
+struct found {
+    size_t n;
+    char first[400];
+};
+
+static int on_problem(void *arg, uint64_t page, const char *what, struct err *e)
+{
+    struct found *f = arg;
+    (void)page;
+    (void)e;
+    if (f->n++ == 0)
+        (void)snprintf(f->first, sizeof(f->first), "%s", what);
+    return 0;
+}
+
+/* In memory: a file would be written a hundred thousand times. The mapping borrows the bytes. */
+static struct found look(const uint8_t *p, size_t n)
+{
+    struct found found = {0};
+    struct err e = {0};
+    struct dbfile f = {.path = dir, .map = {.fd = -1, .p = p, .n = n}, .n = n};
+    struct scan_result r;
+    const struct scan_options o = {
+        .keys = true, .strict = true, .history = true, .problem = on_problem, .arg = &found};
+    if (bolt_open(&f.bolt, p, n, &e) < 0 || scan_db(&ctx, &f, &o, &r, &e) < 0) {
+        assert_int_equal(e.code, ERR_CORRUPT);
+        (void)on_problem(&found, 0, e.text, &e);
+    }
+    return found;
+}
+
+/* Where a change cannot be told from a different but equally valid database: inside users' keys
+ * and values, in free texts and numbers of the small buckets, in separators of branches as long
+ * as they separate, and in bytes nobody reads. docs/operations/snapshots.md lists the same. */
+struct silent {
+    const struct buf *image;
+    uint8_t *map; /* 1: silent */
+};
+
+static void mark(struct silent *s, struct str part)
+{
+    if (part.n > 0)
+        memset(s->map + (part.p - s->image->p), 1, part.n);
+}
+
+static enum bucket current;
+
+static int note_bucket(void *arg, struct str name, uint64_t page, struct err *e)
+{
+    (void)arg;
+    (void)page;
+    (void)e;
+    current = bucket_of(name);
+    return 0;
+}
+
+static int note_item(void *arg, const struct bolt_item *item, struct err *e)
+{
+    struct silent *s = arg;
+    struct mvcc_kv kv;
+    switch (current) {
+    case BUCKET_KEY:
+        if (mvcc_kv_decode(item->value, &kv, e) < 0)
+            return -1;
+        mark(s, kv.key);
+        mark(s, kv.value);
+        break;
+    case BUCKET_LEASE: /* the TTL */
+        mark(s, str_from(item->value, item->value.n - 2));
+        break;
+    case BUCKET_ALARM: /* which member, which alarm */
+    case BUCKET_MEMBERS_REMOVED:
+        mark(s, item->key);
+        mark(s, item->value);
+        break;
+    case BUCKET_MEMBERS: /* URLs and names */
+    case BUCKET_CLUSTER:
+    case BUCKET_META: /* indexes and terms are just numbers */
+    case BUCKET_AUTH:
+    case BUCKET_AUTH_ROLES:
+    case BUCKET_AUTH_USERS:
+        mark(s, item->value);
+        break;
+    case BUCKET_UNKNOWN:
+        break;
+    }
+    return 0;
+}
+
+/* Bytes of no meaning: behind the last element of a page, sequences of buckets, flags of metas
+ * that no version uses, and what a checksum covers is never silent. */
+static void mark_unused(struct silent *s, const struct bolt *b)
+{
+    for (uint64_t page = 0; page < b->meta.pages; page++) {
+        const uint8_t *p = b->p + page * PAGE;
+        size_t end = BOLT_HEADER_BYTES + BOLT_META_BYTES;
+        struct bolt_node node;
+        struct err e = {0};
+        if (page >= 2) {
+            assert_ok(bolt_node_at(b, page, &node, &e));
+            struct bolt_element el;
+            assert_ok(bolt_element_at(&node, node.count - 1, &el, &e));
+            end = (size_t)(el.value.p + (node.leaf ? el.value.n : 0) - (const char *)p);
+            if (!node.leaf) { /* a separator is a lower bound: a smaller one is as good */
+                const size_t keys = BOLT_HEADER_BYTES + (size_t)node.count * BOLT_ELEMENT_BYTES;
+                memset(s->map + page * PAGE + keys, 1, end - keys);
+                memset(s->map + page * PAGE + keys - 12, 1, 4); /* length of the last one */
+            }
+            for (uint32_t i = 0; page == b->meta.root && i < node.count; i++) {
+                assert_ok(bolt_element_at(&node, i, &el, &e));
+                memset(s->map + (el.value.p - (const char *)b->p) + 8, 1, 8); /* sequence */
+            }
+        }
+        memset(s->map + page * PAGE + end, 1, PAGE - end);
+    }
+}
+
+static void every_byte_that_can_be_checked_is_checked(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    auto_buf struct buf image = store();
+    auto_free uint8_t *silent_map = xcalloc(image.n, 1);
+    struct silent s = {&image, silent_map};
+    struct bolt b;
+    struct bolt_totals totals;
+    const struct bolt_visitor v = {.arg = &s, .bucket = note_bucket, .item = note_item};
+    assert_ok(bolt_open(&b, image.p, image.n, &e));
+    assert_ok(bolt_walk(&b, &v, &totals, &e));
+    mark_unused(&s, &b);
+    const struct found healthy = look((const uint8_t *)image.p, image.n);
+    if (healthy.n > 0)
+        fail_msg("healthy: %s", healthy.first);
+
+    static const uint8_t flips[] = {0x01, 0x80};
+    size_t seen = 0, missed = 0;
+    for (size_t at = 0; at < image.n; at++) {
+        for (size_t i = 0; i < COUNT_OF(flips); i++) {
+            image.p[at] = (char)(image.p[at] ^ flips[i]);
+            const struct found f = look((const uint8_t *)image.p, image.n);
+            image.p[at] = (char)(image.p[at] ^ flips[i]);
+            seen += f.n > 0;
+            if (f.n == 0 && !silent_map[at] && missed++ < 10)
+                print_message("byte %zu of page %zu (%02x), flip %02x: not found\n", at % PAGE,
+                              at / PAGE, (unsigned char)image.p[at], flips[i]);
+        }
+    }
+    assert_int_equal(missed, 0);
+    assert_true(seen > 5000);
+}
+
+static void pages_zeroed_swapped_or_cut_are_found(void **state)
+{
+    (void)state;
+    auto_buf struct buf image = store(), copy = BUF_INIT(IMAGE_MAX);
+    const size_t pages = image.n / PAGE;
+    for (size_t a = 0; a < pages; a++) {
+        buf_reset(&copy);
+        buf_add(&copy, image.p, image.n);
+        memset(copy.p + a * PAGE, 0, PAGE);
+        if (look((const uint8_t *)copy.p, copy.n).n == 0)
+            fail_msg("page %zu zeroed: not found", a);
+        for (size_t c = 0; c < a; c++) {
+            memcpy(copy.p, image.p, image.n);
+            memcpy(copy.p + a * PAGE, image.p + c * PAGE, PAGE);
+            memcpy(copy.p + c * PAGE, image.p + a * PAGE, PAGE);
+            if (look((const uint8_t *)copy.p, copy.n).n == 0)
+                fail_msg("pages %zu and %zu swapped: not found", a, c);
+        }
+    }
+    for (size_t n = 0; n < image.n; n += 7) {
+        auto_free uint8_t *cut = xmalloc(n + 1); /* exactly so long: a read past it is seen */
+        memcpy(cut, image.p, n);
+        if (look(cut, n).n == 0)
+            fail_msg("cut at %zu: not found", n);
+    }
+}
+
+/* Damage of each class, made by hand where a flip cannot make it; named with its page. */
+static void a_lost_lease_is_named(void **state)
+{
+    (void)state;
+    auto_buf struct buf image = store();
+    char *lease = memmem(image.p, image.n, "\0\0\0\0\0\0\3\x09\x08\x89\6", 11);
+    assert_non_null(lease);
+    lease[7] = 0x0a; /* another lease, well-formed */
+    lease[9] = (char)0x8a;
+    const struct found f = look((const uint8_t *)image.p, image.n);
+    assert_true(f.n > 0);
+    assert_non_null(strstr(f.first, "has lease 0000000000000309, which does not exist"));
+    assert_non_null(strstr(f.first, "page "));
+}
+
+static void random_damage_never_crashes(void **state)
+{
+    (void)state;
+    auto_buf struct buf image = store(), copy = BUF_INIT(IMAGE_MAX);
+    uint64_t seed = 5;
+    for (int round = 0; round < 3000; round++) {
+        buf_reset(&copy);
+        buf_add(&copy, image.p, image.n);
+        for (uint64_t k = test_below(&seed, 20) + 1; k > 0; k--) {
+            const size_t at = test_below(&seed, copy.n), n = test_below(&seed, 64) + 1;
+            for (size_t i = at; i < at + n && i < copy.n; i++)
+                copy.p[i] = (char)test_next(&seed);
+        }
+        (void)look((const uint8_t *)copy.p, copy.n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_byte_that_can_be_checked_is_checked),
+        TEST(pages_zeroed_swapped_or_cut_are_found),
+        TEST(a_lost_lease_is_named),
+        TEST(random_damage_never_crashes),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
