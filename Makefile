@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. Meson does the work; every target gets what it needs by itself.
 
-TEST_TOOLS      = etcd-3.5 etcd-3.6 etcd-3.7 kubernetes
+TEST_TOOLS      = etcd-3.5 etcd-3.6 etcd-3.7 etcdutl-3.6 bboltcheck kubernetes
 RIG_TOOLS       = $(TEST_TOOLS) coredns
 PYTHON          = $$(tools/deps python-path)
 PYTEST          = $(PYTHON) -m pytest -p no:cacheprovider
@@ -9,7 +9,8 @@ REPORTS         = build/reports
 # CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
 WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
 
-.PHONY: build demo test test-unit test-tsan test-integration e2e mutants bench lint format fuzz crds deps install clean help
+.PHONY: build demo test test-unit test-tsan test-integration test-snapshot-full e2e mutants bench lint \
+        format fuzz crds deps install clean help
 
 build: ## the release binary, at build/raftsman
 	@tools/deps packages build
@@ -53,6 +54,11 @@ e2e: build ## the end-to-end suite on a real Kubernetes of three nodes, on this 
 mutants: ## does the policy's test notice when the policy is wrong?
 	@tools/deps packages build test
 	@tools/mutants
+test-snapshot-full: build ## the large matrices of the snapshot tools (a quarter of an hour)
+	@tools/deps packages test
+	@tools/deps python
+	@tools/deps tool $(TEST_TOOLS)
+	@$(PYTEST) test/full --junit-xml=$(REPORTS)/snapshot-full.xml
 
 bench: build ## what it costs, beside a peer in the same run
 	@tools/deps packages build test bench

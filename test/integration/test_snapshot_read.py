@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading snapshots of real etcds: single keys, differences, damage, and bbolt's own opinion."""
+
+import json
+import random
+import shutil
+
+import pytest
+
+from rig import etcd, snapshots
+from rig.snapshots import Gateway, b64, run, run_json
+
+FIELDS = {"create_revision", "key", "lease", "mod_revision", "value", "version"}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Two snapshots of one etcd, and what etcd itself says about its keys at each."""
+    directory = tmp_path_factory.mktemp("two")
+    with etcd.running(directory / "etcd", version="3.6") as cluster:
+        gateway, rng = Gateway(cluster.endpoints[0]), random.Random(4)
+        states = []
+        for name in "a", "b":
+            snapshots.random_changes(gateway, rng, 150)
+            gateway.put(f"only-{name}", b"x")
+            path = directory / f"{name}.db"
+            run("save", path, f"--endpoints={cluster.endpoints[0]}")
+            kvs = json.loads(cluster.etcdctl("get", "", "--prefix", "-w", "json"))["kvs"]
+            states.append((path, kvs))
+            gateway.txn([snapshots.delete_op("only-a")])
+    return states
+
+
+def normal(kvs):
+    """etcdctl leaves out what is empty or zero."""
+    return [
+        {"value": "", "lease": 0} | {field: kv[field] for field in FIELDS & set(kv)} for kv in kvs
+    ]
+
+
+def test_list_and_get_print_what_etcdctl_prints(two):
+    for path, kvs in two:
+        assert run_json("list", path, "")["kvs"] == normal(kvs)
+        some = [kv for kv in kvs if kv["key"].startswith(b64("k0")[:2])]
+        prefix = run_json("list", path, "k0")["kvs"]
+        assert prefix == [kv for kv in normal(kvs) if kv in prefix] and len(prefix) <= len(some)
+        one = normal(kvs)[3]
+        key = snapshots.base64.b64decode(one["key"]).decode()
+        assert run_json("get", path, key)["kvs"] == [one]
+    missing = run("get", two[0][0], "no-such-key", check=False)
+    assert missing.returncode == 1 and "no-such-key" in missing.stderr
+
+
+def test_diff_names_what_changed(two):
+    (a, before), (b, after) = two
+    old = {kv["key"]: kv.get("value", "") for kv in before}
+    new = {kv["key"]: kv.get("value", "") for kv in after}
+    answer = run_json("diff", a, b)
+    order = snapshots.base64.b64decode
+    assert answer["added"] == sorted(new.keys() - old.keys(), key=order)
+    assert answer["removed"] == sorted(old.keys() - new.keys(), key=order)
+    changed = [key for key in old.keys() & new.keys() if old[key] != new[key]]
+    assert answer["changed"] == sorted(changed, key=order)
+    assert b64("only-b") in answer["added"] and b64("only-a") in answer["removed"]
+    assert run_json("diff", a, a) == {"added": [], "changed": [], "removed": []}
+
+
+def test_nothing_is_printed_on_a_pipe_but_the_result(two):
+    assert run("verify", two[0][0]).stderr == ""
+
+
+def test_every_changed_byte_is_found_with_the_hash(two, tmp_path):
+    """A sample of positions here; all of them in the full suite."""
+    damaged = tmp_path / "d.db"
+    whole = bytearray(two[0][0].read_bytes())
+    rng = random.Random(9)
+    for at in [*rng.sample(range(len(whole)), 60), 0, len(whole) - 1, len(whole) - 33]:
+        whole[at] ^= 1 << rng.randrange(8)
+        damaged.write_bytes(whole)
+        done = run("verify", damaged, "-o", "json", check=False)
+        assert done.returncode == 1 and not json.loads(done.stdout)["ok"], at
+        whole = bytearray(two[0][0].read_bytes())
+    for size in 0, 1, 79, 4096, len(whole) // 2, len(whole) - 1, len(whole) - 32:
+        damaged.write_bytes(whole[:size])
+        if size % 512 == 0 and size == len(whole) - 32:
+            continue  # a database file without its hash is complete
+        assert run("verify", damaged, check=False).returncode == 1, size
+
+
+def test_a_damaged_snapshot_is_not_restored(two, tmp_path):
+    damaged = tmp_path / "d.db"
+    whole = bytearray(two[0][0].read_bytes())
+    whole[-5000] ^= 1
+    damaged.write_bytes(whole)
+    done = run("restore", damaged, f"--data-dir={tmp_path}/data", check=False)
+    assert done.returncode == 1 and "SHA-256" in done.stderr
+    assert not (tmp_path / "data").exists()
+    # Without the hash: structure is still checked before anything gets its name.
+    whole = bytearray(two[0][0].read_bytes()[:-32])
+    meta = max((0, 4096), key=lambda at: int.from_bytes(whole[at + 64 : at + 72], "little"))
+    root = int.from_bytes(whole[meta + 32 : meta + 40], "little")
+    whole[root * 4096 + 8] ^= 0x10
+    damaged.write_bytes(whole)
+    words = ["restore", damaged, f"--data-dir={tmp_path}/data", "--skip-hash-check"]
+    done = run(*words, check=False)
+    assert done.returncode == 1 and f"page {root}" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_damaged_directories_say_what_would_stop_etcd(two, tmp_path):
+    data = tmp_path / "data"
+    run("restore", two[0][0], f"--data-dir={data}")
+    assert run_json("status", data)["problems"] == []
+
+    def problems_after(change):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(data, copy)
+        change(copy / "member")
+        return " ".join(run_json("status", copy)["problems"])
+
+    def flip(path, at):
+        content = bytearray(path.read_bytes())
+        content[at] ^= 1
+        path.write_bytes(content)
+
+    (snap,) = [p.name for p in (data / "member" / "snap").glob("*.snap")]
+    (wal,) = [p.name for p in (data / "member" / "wal").iterdir()]
+    assert "no log" in problems_after(lambda m: (m / "wal" / wal).unlink())
+    assert "checksum" in problems_after(lambda m: flip(m / "wal" / wal, 40))
+    assert "checksum" in problems_after(lambda m: flip(m / "snap" / snap, 100))
+    assert "snap/db" in problems_after(lambda m: (m / "snap" / "db").unlink())
+    # The database of another time: its applied index is past the log.
+    assert "past the log" in problems_after(lambda m: shutil.copy(two[0][0], m / "snap" / "db"))
+
+
+def test_random_databases_read_as_bbolt_reads_them(tmp_path):
+    """Thirty here, a thousand in the full suite."""
+    files = []
+    with etcd.running(tmp_path / "etcd", version="3.6") as cluster:
+        gateway, rng = Gateway(cluster.endpoints[0]), random.Random(11)
+        for i in range(30):
+            snapshots.random_changes(gateway, rng, rng.randrange(40))
+            files.append(tmp_path / f"{i}.db")
+            run("save", files[-1], f"--endpoints={cluster.endpoints[0]}")
+    ours, theirs = snapshots.contents(*files)
+    assert ours == theirs and len(ours.splitlines()) == 30
