@@ -30,20 +30,18 @@ static void a_member_is_projected(void **state)
 {
     (void)state;
     struct intern *strings = intern_new();
-    const struct view
-        *
-            v = made(&view_members, strings,
-                     "{" META(OWNED
-                              ",\"finalizers\":[\"x\",\"etcd-operator.cozystack.io/"
-                              "member-cleanup\"]") ","
-                                                   "\"spec\":{\"bootstrap\":true,"
-                                                   "\"initialCluster\":\"a=http://a\"},"
-                                                   "\"status\":{\"memberID\":\"00cafe0000000001\","
-                                                   "\"isVoter\":true,\"version\":\"3.6.11\","
-                                                   "\"pvcUID\":\"00000000-0000-0000-0000-"
-                                                   "00000000000d\","
-                                                   "\"conditions\":[{\"type\":\"Ready\",\"status\":"
-                                                   "\"True\",\"reason\":\"PodReady\"}]}}");
+    const struct view *v =
+        made(&view_members, strings,
+             "{" META(OWNED ",\"finalizers\":[\"x\",\"etcd-operator.cozystack.io/"
+                            "member-cleanup\"]") ","
+                                                 "\"spec\":{\"bootstrap\":true,"
+                                                 "\"initialCluster\":\"a=http://a\"},"
+                                                 "\"status\":{\"memberID\":\"00cafe0000000001\","
+                                                 "\"isVoter\":true,\"version\":\"3.6.11\","
+                                                 "\"pvcUID\":\"00000000-0000-0000-0000-"
+                                                 "00000000000d\","
+                                                 "\"conditions\":[{\"type\":\"Ready\",\"status\":"
+                                                 "\"True\",\"reason\":\"PodReady\"}]}}");
     const struct member_view *m = (const struct member_view *)v;
     assert_string_equal(istr_text(v->owner), "ns/demo");
     assert_true(m->bootstrap && m->finalizer && m->voter);
