@@ -18,7 +18,14 @@
 #include "net/grpc.h"
 #include "net/tls.h"
 
-enum { REQUEST_MAX = 64 * 1024, LOGIN_MAX = 16 * 1024 };
+enum {
+    REQUEST_MAX = 64 * 1024,
+    LOGIN_MAX = 16 * 1024,
+    /* A handshake needs more memory than an open connection: not all at once. One that takes
+     * longer than this is silent, and does not hold the others up. */
+    DIALS_MAX = 48,
+    DIAL_SLOT_MS = 50,
+};
 
 enum question { ASK_STATUS, ASK_ALARMS, ASK_MEMBERS, ASK_READ, QUESTIONS };
 
@@ -34,7 +41,7 @@ static const struct etcd_rpc rpcs[QUESTIONS] = {
 static const unsigned ask_bits[QUESTIONS] = {
     [ASK_ALARMS] = ETCD_ASK_ALARMS, [ASK_MEMBERS] = ETCD_ASK_MEMBERS, [ASK_READ] = ETCD_ASK_READ};
 
-enum stage { STAGE_LOGIN, STAGE_ASK, STAGE_OVER };
+enum stage { STAGE_WAITING, STAGE_LOGIN, STAGE_ASK, STAGE_OVER };
 
 struct probe {
     const struct etcd_probe_target *target;
@@ -46,7 +53,8 @@ struct probe {
     struct grpc_conn *conn;
     struct grpc_call *login;
     struct grpc_call *calls[QUESTIONS];
-    int64_t start_ms, until_ms;
+    int64_t start_ms; /* when it was dialed */
+    int64_t until_ms; /* counted from the start of the whole probe */
 };
 
 void etcd_login_done(struct etcd_login *l)
@@ -359,9 +367,7 @@ static void begin(const struct ctx *ctx, struct probe *p, int64_t now_ms)
 {
     const struct etcd_probe_target *t = p->target;
     p->start_ms = now_ms;
-    p->until_ms = now_ms + t->timeout_ms;
-    if (p->until_ms > ctx->deadline_ms)
-        p->until_ms = ctx->deadline_ms;
+    p->stage = STAGE_LOGIN;
     struct err e;
     const struct grpc_conn_options o = {
         .url = str_c(t->endpoint.url),
@@ -377,11 +383,36 @@ static void begin(const struct ctx *ctx, struct probe *p, int64_t now_ms)
 
 /* --- The loop */
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Dials as many of those that wait as may be under way at once. */
+static void begin_some(const struct ctx *ctx, struct probe *p, size_t n)
+{
+    size_t under_way = 0;
+    for (size_t i = 0; i < n; i++)
+        under_way += p[i].stage == STAGE_LOGIN && !grpc_conn_open(p[i].conn) &&
+                             clock_boot_ms(ctx->clock) < p[i].start_ms + DIAL_SLOT_MS
+                         ? 1
+                         : 0;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t now_ms = clock_boot_ms(ctx->clock);
+        if (p[i].stage != STAGE_WAITING)
+            continue;
+        if (under_way >= DIALS_MAX && now_ms < p[i].until_ms)
+            continue;
+        begin(ctx, &p[i], now_ms);
+        under_way += p[i].stage == STAGE_LOGIN ? 1 : 0;
+    }
+}
+
 /* Whether a member that waited for somebody else's token has something to do now. */
 static bool has_token_news(const struct probe *p)
 {
     const struct etcd_login *l = p->target->login;
-    if (p->stage != STAGE_LOGIN || p->login || !grpc_conn_open(p->conn))
+    if (!l || p->stage != STAGE_LOGIN || p->login || !grpc_conn_open(p->conn))
         return false;
     return l->token || l->off || l->denied.code != ERR_NONE || (!l->busy && !p->declined);
 }
@@ -393,15 +424,13 @@ static int wait_any(const struct ctx *ctx, struct probe *p, size_t n, struct pol
     int64_t until_ms = CTX_NEVER;
     for (size_t i = 0; i < n; i++) {
         fds[i] = (struct pollfd){.fd = -1};
-        if (p[i].stage == STAGE_OVER)
+        if (p[i].stage == STAGE_WAITING)
+            until_ms = earlier(until_ms, clock_boot_ms(ctx->clock) + DIAL_SLOT_MS / 5);
+        if (p[i].stage == STAGE_WAITING || p[i].stage == STAGE_OVER)
             continue;
         grpc_conn_poll(p[i].conn, &fds[i], &p[i].timer_ms);
-        if (p[i].until_ms < p[i].timer_ms)
-            p[i].timer_ms = p[i].until_ms;
-        if (has_token_news(&p[i]))
-            p[i].timer_ms = 0;
-        if (p[i].timer_ms < until_ms)
-            until_ms = p[i].timer_ms;
+        p[i].timer_ms = has_token_news(&p[i]) ? 0 : earlier(p[i].timer_ms, p[i].until_ms);
+        until_ms = earlier(until_ms, p[i].timer_ms);
     }
     const size_t cancels = ctx_poll_fds(ctx, fds + n);
     const int64_t left_ms = until_ms - clock_boot_ms(ctx->clock);
@@ -413,7 +442,8 @@ static int wait_any(const struct ctx *ctx, struct probe *p, size_t n, struct pol
 
 static bool is_due(const struct probe *p, short revents, int64_t now_ms)
 {
-    return p->stage != STAGE_OVER && (revents != 0 || now_ms >= p->timer_ms);
+    return (p->stage == STAGE_LOGIN || p->stage == STAGE_ASK) &&
+           (revents != 0 || now_ms >= p->timer_ms);
 }
 
 static bool anything_left(const struct probe *p, size_t n)
@@ -431,13 +461,14 @@ int etcd_probe(const struct ctx *ctx, const struct etcd_probe_target *targets, s
     auto_free struct pollfd *fds = xcalloc(n + CTX_CANCELS_MAX, sizeof(*fds));
     for (size_t i = 0; i < n; i++) {
         probes[i] = (struct probe){.target = &targets[i], .answer = &answers[i]};
+        probes[i].until_ms =
+            earlier(clock_boot_ms(ctx->clock) + targets[i].timeout_ms, ctx->deadline_ms);
         if (targets[i].login) {
             targets[i].login->busy = targets[i].login->renewed = false;
             targets[i].login->denied = (struct err){0};
         }
     }
-    for (size_t i = 0; i < n; i++)
-        begin(ctx, &probes[i], clock_boot_ms(ctx->clock));
+    begin_some(ctx, probes, n);
     int rc = 0;
     while (rc == 0 && anything_left(probes, n)) {
         rc = wait_any(ctx, probes, n, fds, e);
@@ -448,6 +479,8 @@ int etcd_probe(const struct ctx *ctx, const struct etcd_probe_target *targets, s
             if (is_due(&probes[i], fds[i].revents, now_ms))
                 step(&probes[i], now_ms);
         }
+        if (rc == 0)
+            begin_some(ctx, probes, n);
     }
     for (size_t i = 0; i < n; i++)
         if (probes[i].stage != STAGE_OVER)

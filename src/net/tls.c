@@ -15,6 +15,8 @@
 #include "base/mem.h"
 #include "net/endpoint.h"
 
+enum { SEND_RECORD_BYTES = 4096 };
+
 struct tls_client {
     atomic_int refs;
     SSL_CTX *ctx;
@@ -120,6 +122,9 @@ int tls_client_new(const struct tls_client_options *o, struct tls_client **out, 
                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
+    /* The write buffer is as large as a record may be, and our requests are small. */
+    if (SSL_CTX_set_max_send_fragment(t->ctx, SEND_RECORD_BYTES) != 1)
+        return fail(e, ERR_BUG, "TLS set-up");
     if (load_ca(t->ctx, o->ca_pem, e) < 0)
         return -1;
     if (o->cert_pem.n > 0 && load_identity(t->ctx, o->cert_pem, o->key_pem, e) < 0)
