@@ -109,10 +109,23 @@ def _serve(sock, script, count):
                 script(Connection(sock, stream))
 
 
+def _listen(address):
+    """On "127.0.0.1", "::1" or a path; returns the socket and what stands in an URL for it."""
+    if address.startswith("/"):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(address)
+        listener.listen()
+        return listener, address
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, 0), family=family)
+    host = f"[{address}]" if ":" in address else address
+    return listener, f"{host}:{listener.getsockname()[1]}"
+
+
 @contextlib.contextmanager
-def server(script, tls=None):
+def server(script, tls=None, address="127.0.0.1"):
     """Serves every connection with the script; yields (url, list of requests seen)."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener, where = _listen(address)
     seen = []
 
     def accept():
@@ -128,9 +141,9 @@ def server(script, tls=None):
             threading.Thread(target=_serve, args=(sock, script, seen), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    scheme = "https" if tls else "http"
+    scheme = ("unix" if where[0] == "/" else "http") + ("s" if tls else "")
     try:
-        yield f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", seen
+        yield f"{scheme}://{where}", seen
     finally:
         listener.close()
 

@@ -8,9 +8,9 @@ import subprocess
 import threading
 import time
 
-import etcd_programs
 import pytest
 
+import etcd_programs
 from fault import proxy
 from rig import etcd, pki, wait
 from rig.process import Processes

@@ -6,9 +6,9 @@ import json
 import re
 import subprocess
 
-import etcd_programs
 import pytest
 
+import etcd_programs
 from rig import etcd, tools, wait
 from rig.process import Processes
 

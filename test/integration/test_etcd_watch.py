@@ -8,7 +8,6 @@ import subprocess
 import time
 
 import etcd_programs
-
 from fault import proxy
 from rig import etcd
 

@@ -5,9 +5,9 @@ import json
 import ssl
 import time
 
-import etcd_programs
 import pytest
 
+import etcd_programs
 from fault import h2, proxy
 from rig import pki
 
@@ -227,6 +227,21 @@ def test_nobody_there():
     assert attempt("put", "http://127.0.0.1:1")["code"] == "UNAVAILABLE"
     assert attempt("get", "http://no-such-host.invalid:1")["code"] == "UNAVAILABLE"
     assert attempt("get", "unix:///nowhere/etcd.sock")["code"] == "UNAVAILABLE"
+
+
+def test_every_kind_of_address(tmp_path):
+    authority = pki.Authority(tmp_path / "pki")
+    context = server_context(authority, "127.0.0.1", "::1", "member.example")
+    context.set_alpn_protocols(["h2"])
+    named = ["--cacert", authority.cert, "--server-name", "member.example"]
+    for number, address in enumerate(["127.0.0.1", "::1", f"{tmp_path}/socket"]):
+        with h2.server(trickle, address=address) as (url, _):
+            assert attempt("put", url)["code"] == "OK", url
+        suffix = ".tls" if address[0] == "/" else ""
+        with h2.server(trickle, tls=context, address=address + suffix) as (url, _):
+            assert attempt("put", url, *named)["code"] == "OK", url
+            if number < 2:  # an address in the certificate is as good as a name
+                assert attempt("put", url, "--cacert", authority.cert)["code"] == "OK", url
 
 
 def server_context(authority, *hosts):
