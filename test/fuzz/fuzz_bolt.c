@@ -12,7 +12,7 @@
 #include "datadir/buckets.h"
 #include "fuzz.h"
 
-enum { PAGE = 1024, ITEMS = 120, IMAGE_BYTES_MAX = 64 * 1024 };
+enum { PAGE = 1024, ITEMS = 90, IMAGE_BYTES_MAX = 64 * 1024 };
 
 static struct buf sound(void)
 {
@@ -24,7 +24,7 @@ static struct buf sound(void)
         keys[i][7] = (char)(i + 1);
         items[i] = (struct image_item){"key", {keys[i], 17}, BYTES("\x0a\1a\x10\2\x18\2\x20\1")};
     }
-    items[60].value = (struct str){large, sizeof(large)};
+    items[45].value = (struct str){large, sizeof(large)};
     items[ITEMS] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\1")};
     items[ITEMS + 1] = (struct image_item){"z", {0}, {0}};
     return image_of(items, ITEMS + 2, PAGE);

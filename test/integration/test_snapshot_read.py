@@ -2,13 +2,20 @@
 """Reading snapshots of real etcds: single keys, differences, damage, and bbolt's own opinion."""
 
 import json
+import os
+import pty
 import random
 import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
 from rig import etcd, snapshots
 from rig.snapshots import Gateway, b64, run, run_json
+from rig.wait import until
 
 FIELDS = {"create_revision", "key", "lease", "mod_revision", "value", "version"}
 
@@ -145,3 +152,48 @@ def test_random_databases_read_as_bbolt_reads_them(tmp_path):
             run("save", files[-1], f"--endpoints={cluster.endpoints[0]}")
     ours, theirs = snapshots.contents(*files)
     assert ours == theirs and len(ours.splitlines()) == 30
+
+
+@pytest.mark.parametrize("version", ["3.5", "3.6", "3.7"])
+def test_the_directory_of_a_killed_member_is_described(tmp_path, version):
+    """With raft snapshots and several of them; then with a torn log, which etcd repairs."""
+    flags = ["--snapshot-count=100"]
+    with etcd.running(tmp_path, version=version, flags=flags) as cluster:
+        gateway = Gateway(cluster.endpoints[0])
+        snapshots.random_changes(gateway, random.Random(2), 450)
+        status = gateway.post("maintenance/status", {})
+        (member,) = cluster.members
+        cluster.process(member).stop(grace=0)
+        said = run_json("status", member.data)
+        assert said["problems"] == []
+        assert int(said["clusterID"], 16) == int(status["header"]["cluster_id"])
+        assert int(said["memberID"], 16) == int(status["header"]["member_id"])
+        assert said["term"] == int(status["raftTerm"]) and said["snapshotIndex"] > 100
+        assert said["lastIndex"] >= int(status["raftIndex"]) >= said["consistentIndex"]
+        log = sorted((member.data / "member" / "wal").glob("*.wal"))[-1]
+        content = log.read_bytes()
+        log.write_bytes(content[: len(content.rstrip(b"\0")) - 5])
+        torn = run_json("status", member.data)
+        assert torn["walTorn"] and torn["lastIndex"] <= said["lastIndex"]
+        # Whether it starts is for etcd to say: it repairs the end it may have lost.
+        if torn["problems"] == []:
+            cluster.start(member)
+
+
+def test_progress_is_shown_on_a_terminal_after_a_second(tmp_path):
+    path = tmp_path / "s.db"
+    subprocess.run([snapshots.helper("bench/mkdb"), path, "200000", "300"], check=True)
+    leader, follower = pty.openpty()
+    child = subprocess.Popen(
+        [snapshots.BINARY, "snapshot", "status", path], stdout=subprocess.DEVNULL, stderr=follower
+    )
+    maps = Path(f"/proc/{child.pid}/maps")
+    until(lambda: str(path) in maps.read_text(), 10, "it reads", every=0.001)
+    child.send_signal(signal.SIGSTOP)  # a slow disk
+    time.sleep(1.2)
+    child.send_signal(signal.SIGCONT)
+    assert child.wait() == 0
+    os.close(follower)
+    shown = os.read(leader, 10_000).decode()
+    os.close(leader)
+    assert "reading [" in shown and "% of" in shown and shown.endswith("\r\x1b[K")

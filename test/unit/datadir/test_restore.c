@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "datadir/restore.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "datadir/defrag.h"
+#include "datadir/hashkv.h"
+#include "datadir/inspect.h"
+#include "datadir/membership.h"
+#include "datadir/mvcc.h"
+#include "datadir/wire.h"
+#include "image.h"
+#include "unit.h"
+
+enum { ENTRIES = 3000 };
+
+static char dir[] = "/tmp/raftsman-restore-XXXXXX";
+static char *snapshot, *data_dir, *member, *db;
+static struct ctx ctx;
+static struct membership members;
+
+/* A snapshot as etcd sends it: pages, then their hash. */
+static int write_snapshot(void)
+{
+    static uint8_t revisions[ENTRIES][MVCC_PUT_KEY_BYTES];
+    static struct buf values[ENTRIES];
+    static struct image_item items[ENTRIES + 8];
+    size_t n = 0;
+    struct err e = {0};
+    items[n++] = (struct image_item){"alarm", BYTES("\x08\1\x10\1"), {0}};
+    items[n++] = (struct image_item){"cluster", BYTES("downgrade"),
+                                     BYTES("{\"target-version\":\"3.5.0\",\"enabled\":true}")};
+    for (int i = 0; i < ENTRIES; i++) {
+        char key[16];
+        const int key_n = snprintf(key, sizeof(key), "key%d", i);
+        values[i] = BUF_INIT(4096);
+        mvcc_revision_encode(i + 2, revisions[i]);
+        wire_put_bytes(&values[i], 1, (struct str){key, (size_t)key_n});
+        wire_put_number(&values[i], 2, (uint64_t)i + 2);
+        wire_put_number(&values[i], 3, (uint64_t)i + 2);
+        wire_put_number(&values[i], 4, 1);
+        wire_put_bytes(&values[i], 5, BYTES("a value"));
+        items[n++] = (struct image_item){
+            "key", {(const char *)revisions[i], MVCC_PUT_KEY_BYTES}, buf_str(&values[i])};
+    }
+    items[n++] =
+        (struct image_item){"members", BYTES("abc"), BYTES("{\"id\":2748,\"name\":\"o\"}")};
+    items[n++] = (struct image_item){"meta", BYTES("consistent_index"), BYTES("\0\0\0\0\0\0\1\0")};
+    items[n++] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\x09")};
+    auto_buf struct buf image = image_of(items, n, 4096);
+    AUTO(sha256_free_auto) struct sha256 *h = sha256_new();
+    unsigned char sum[SHA256_BYTES];
+    sha256_add(h, buf_str(&image));
+    sha256_finish(h, sum);
+    buf_add(&image, sum, sizeof(sum));
+    for (int i = 0; i < ENTRIES; i++)
+        buf_done(&values[i]);
+    return file_write_durable(snapshot, buf_str(&image), 0600, &e);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    json_setup();
+    ctx = ctx_root(&clock_real, NULL);
+    if (!mkdtemp(dir))
+        return -1;
+    snapshot = xasprintf("%s/s.db", dir);
+    data_dir = xasprintf("%s/deep/er/data", dir);
+    member = xasprintf("%s/member", data_dir);
+    db = xasprintf("%s/snap/db", member);
+    if (membership_parse("n1", "n1=http://h:1,n2=http://h:2,n3=http://h:3", "t", "http://h:1",
+                         &members, &e) < 0)
+        return -1;
+    return write_snapshot();
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(dir);
+    membership_done(&members);
+    free(snapshot);
+    free(data_dir);
+    free(member);
+    free(db);
+    return 0;
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static struct restore_options options(void)
+{
+    return (struct restore_options){
+        .snapshot = snapshot, .data_dir = data_dir, .membership = &members};
+}
+
+static void forget(void)
+{
+    auto_free char *top = xasprintf("%s/deep", dir);
+    remove_tree(top);
+}
+
+static void a_restored_member_is_what_was_asked_for(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    const struct restore_options o = options();
+    assert_ok(restore_run(&ctx, &o, &r, &e));
+    assert_int_equal(r.revision, ENTRIES + 1);
+    AUTO(inspection_done) struct inspection i = {0};
+    assert_ok(inspect_member_dir(&ctx, member, NULL, &i, &e));
+    assert_int_equal(i.problems.n, 0);
+    assert_int_equal(i.members, 3);
+    assert_true(i.is_member);
+    assert_int_equal(i.db.meta.consistent_index, 3);
+    assert_int_equal(i.db.meta.term, 1);
+    assert_false(i.db.meta.downgrade_enabled);
+    assert_true(i.wal.metadata.cluster_id == members.cluster_id);
+    assert_int_equal(i.wal.state.commit, 3);
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_EXISTS, "is not touched");
+
+    /* Defragmented, it holds the same. */
+    struct hashkv before, after;
+    struct defragmented d;
+    {
+        AUTO(dbfile_done) struct dbfile f = {0};
+        assert_ok(dbfile_open(&f, db, MAPPING_SHARED, &e));
+        assert_ok(hashkv_of(&ctx, &f, 0, NULL, &before, &e));
+        assert_err(defrag_run(&ctx, db, NULL, &d, &e), ERR_CONFLICT, "in use");
+    }
+    assert_ok(defrag_run(&ctx, db, NULL, &d, &e));
+    assert_true(d.bytes_after <= d.bytes_before);
+    AUTO(dbfile_done) struct dbfile f = {0};
+    assert_ok(dbfile_open(&f, db, MAPPING_SHARED, &e));
+    assert_ok(hashkv_of(&ctx, &f, 0, NULL, &after, &e));
+    assert_memory_equal(&before, &after, sizeof(before));
+    forget();
+}
+
+static void a_bump_moves_the_revision_and_marks_it_compacted(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct restore_options o = options();
+    o.bump_revision = 1000000;
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_INVALID, "go together");
+    o.mark_compacted = true;
+    assert_ok(restore_run(&ctx, &o, &r, &e));
+    AUTO(inspection_done) struct inspection i = {0};
+    assert_ok(inspect_member_dir(&ctx, member, NULL, &i, &e));
+    assert_int_equal(i.db.revision, ENTRIES + 1 + 1000000);
+    assert_int_equal(db_compact_revision(&i.db.meta), i.db.revision);
+    forget();
+}
+
+static void a_failed_or_cancelled_restore_leaves_nothing(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct cancel cancel;
+    const struct restore_options o = options();
+    auto_free char *deep = xasprintf("%s/deep", dir);
+    assert_ok(cancel_init(&cancel, &e));
+    cancel_fire(&cancel);
+    const struct ctx stopped = ctx_with_cancel(&ctx, &cancel);
+    assert_err(restore_run(&stopped, &o, &r, &e), ERR_CANCELED, "canceled");
+    assert_false(exists(deep));
+    cancel_done(&cancel);
+
+    FILE *f = fopen(snapshot, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -1, SEEK_END), 0);
+    const int last = fgetc(f);
+    assert_int_equal(fseek(f, -1, SEEK_END), 0);
+    assert_int_equal(fputc(last ^ 1, f), last ^ 1);
+    assert_int_equal(fclose(f), 0);
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_CORRUPT, "SHA-256");
+    assert_false(exists(deep));
+    struct restore_options skip = o; /* the hash is cut off, not compared */
+    skip.skip_hash_check = true;
+    assert_ok(restore_run(&ctx, &skip, &r, &e));
+    forget();
+    assert_int_equal(write_snapshot(), 0);
+}
+
+static void what_a_killed_run_left_is_replaced(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    const struct restore_options o = options();
+    auto_free char *left = xasprintf("%s/member.partial/snap", data_dir);
+    auto_free char *command = xasprintf("%s/half", left);
+    for (char *at = left + strlen(dir) + 1; (at = strchr(at, '/')); at++) {
+        *at = '\0';
+        (void)mkdir(left, 0700);
+        *at = '/';
+    }
+    assert_int_equal(mkdir(left, 0700), 0);
+    assert_ok(file_write_durable(command, STR("half a file"), 0600, &e));
+    assert_ok(restore_run(&ctx, &o, &r, &e));
+    assert_true(exists(member));
+    assert_false(exists(left));
+    forget();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_restored_member_is_what_was_asked_for),
+        TEST(a_bump_moves_the_revision_and_marks_it_compacted),
+        TEST(a_failed_or_cancelled_restore_leaves_nothing),
+        TEST(what_a_killed_run_left_is_replaced),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
