@@ -21,10 +21,14 @@
 enum {
     REQUEST_MAX = 64 * 1024,
     LOGIN_MAX = 16 * 1024,
-    /* A handshake needs more memory than an open connection: not all at once. One that takes
-     * longer than this is silent, and does not hold the others up. */
-    DIALS_MAX = 48,
-    DIAL_SLOT_MS = 50,
+    /* A handshake needs more memory than an open connection: not all at once, but this many or a
+     * tenth of all. One that takes longer than a twentieth of its time is taken for silent and does
+     * not hold the others up: with a third of all members silent, the last is dialed after a sixth
+     * of the time. */
+    DIALS_MIN = 24,
+    DIALS_SHARE = 10,
+    DIAL_SLOTS = 20,
+    DIAL_RETRY_MS = 10,
 };
 
 enum question { ASK_STATUS, ASK_ALARMS, ASK_MEMBERS, ASK_READ, QUESTIONS };
@@ -391,17 +395,19 @@ static int64_t earlier(int64_t a, int64_t b)
 /* Dials as many of those that wait as may be under way at once. */
 static void begin_some(const struct ctx *ctx, struct probe *p, size_t n)
 {
+    const size_t dials_max = n / DIALS_SHARE > DIALS_MIN ? n / DIALS_SHARE : DIALS_MIN;
     size_t under_way = 0;
     for (size_t i = 0; i < n; i++)
-        under_way += p[i].stage == STAGE_LOGIN && !grpc_conn_open(p[i].conn) &&
-                             clock_boot_ms(ctx->clock) < p[i].start_ms + DIAL_SLOT_MS
-                         ? 1
-                         : 0;
+        under_way +=
+            p[i].stage == STAGE_LOGIN && !grpc_conn_open(p[i].conn) &&
+                    clock_boot_ms(ctx->clock) < p[i].start_ms + p[i].target->timeout_ms / DIAL_SLOTS
+                ? 1
+                : 0;
     for (size_t i = 0; i < n; i++) {
         const int64_t now_ms = clock_boot_ms(ctx->clock);
         if (p[i].stage != STAGE_WAITING)
             continue;
-        if (under_way >= DIALS_MAX && now_ms < p[i].until_ms)
+        if (under_way >= dials_max && now_ms < p[i].until_ms)
             continue;
         begin(ctx, &p[i], now_ms);
         under_way += p[i].stage == STAGE_LOGIN ? 1 : 0;
@@ -425,7 +431,7 @@ static int wait_any(const struct ctx *ctx, struct probe *p, size_t n, struct pol
     for (size_t i = 0; i < n; i++) {
         fds[i] = (struct pollfd){.fd = -1};
         if (p[i].stage == STAGE_WAITING)
-            until_ms = earlier(until_ms, clock_boot_ms(ctx->clock) + DIAL_SLOT_MS / 5);
+            until_ms = earlier(until_ms, clock_boot_ms(ctx->clock) + DIAL_RETRY_MS);
         if (p[i].stage == STAGE_WAITING || p[i].stage == STAGE_OVER)
             continue;
         grpc_conn_poll(p[i].conn, &fds[i], &p[i].timer_ms);
