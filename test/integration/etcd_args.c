@@ -59,7 +59,6 @@ static void load_tls(struct etcd_args *a, const struct raw *raw)
 
 void etcd_args_init(struct etcd_args *a, int argc, const char *const *argv)
 {
-    json_setup();
     (void)signal(SIGPIPE, SIG_IGN);
     log_sink_init(&sink, 2, LOG_TEXT, LOG_DEBUG, &clock_real);
     *a = (struct etcd_args){.root = ctx_root(&clock_real, &root_log), .password = BUF_INIT(4096)};

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "etcd/client.h"
 

@@ -8,6 +8,7 @@
  *     etcd_try slow-watch, token-expiry, second-call */
 #include <sys/resource.h>
 
+#include "base/json.h"
 #include "etcd/cluster.h"
 #include "etcd/kv.h"
 #include "etcd/lease.h"
@@ -309,6 +310,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    json_setup();
     etcd_args_init(&args, argc, (const char *const *)argv);
     c = etcd_args_client(&args);
     started_ms = clock_boot_ms(&clock_real);
