@@ -66,8 +66,7 @@ void kube_query_add(struct buf *query, const char *name, const char *value)
 struct call {
     const char *method; /* of HTTP */
     const char *verb;   /* as RBAC names it */
-    const struct kube_kind *kind;
-    const char *ns, *name, *sub;
+    struct kube_ref at;
     const char *shown; /* the name in messages, if the path has none */
     const char *path;  /* instead of all that, for what is no resource */
     const char *query; /* escaped; may be NULL */
@@ -82,6 +81,8 @@ struct sending {
     struct kube_client *k;
     const struct ctx *ctx;
     const struct call *c;
+    const char *url;
+    struct str body;
 };
 
 static bool is_mutating(const struct call *c)
@@ -106,11 +107,11 @@ static int on_data(void *arg, struct str piece, struct err *e)
     return s->c->on_data(s->c->arg, piece, e);
 }
 
-int kube_url(const struct kube_client *k, const struct kube_kind *kind, const char *ns,
-             const char *name, const char *sub, const char *query, struct buf *out, struct err *e)
+int kube_url(const struct kube_client *k, const struct kube_ref *at, const char *query,
+             struct buf *out, struct err *e)
 {
     buf_add_c(out, kube_config_server(k->config));
-    if (kube_path(out, kind, ns, name, sub, e) < 0)
+    if (kube_path(out, at->kind, at->ns, at->name, at->sub, e) < 0)
         return -1;
     if (query && query[0] != '\0')
         buf_addf(out, "?%s", query);
@@ -128,46 +129,43 @@ void kube_headers(const struct kube_identity *id, const char *accept, const char
         out->v[out->n++] = (struct http_header){"Content-Type", content_type};
 }
 
-static int send_once(const struct ctx *ctx, struct kube_client *k, const struct call *c,
-                     const char *url, struct str body, const struct kube_identity *id,
-                     struct http_response *resp, struct err *e)
+static int send_once(struct sending *s, const struct kube_identity *id, struct http_response *resp,
+                     struct err *e)
 {
+    const struct call *c = s->c;
     struct kube_headers headers;
-    kube_headers(id, c->on_data ? "*/*" : "application/json", body.n > 0 ? c->content_type : NULL,
-                 &headers);
-    struct sending sending = {.k = k, .ctx = ctx, .c = c};
+    kube_headers(id, c->on_data ? "*/*" : "application/json",
+                 s->body.n > 0 ? c->content_type : NULL, &headers);
     const struct http_request req = {
         .method = c->method,
-        .url = url,
+        .url = s->url,
         .headers = headers.v,
         .n_headers = headers.n,
-        .body = body,
+        .body = s->body,
         .tls = &id->tls,
         .proxy = id->proxy,
         .body_max = KUBE_OBJECT_MAX,
         .mutating = is_mutating(c),
         .may_send = is_mutating(c) ? may_send : NULL,
         .on_data = c->on_data ? on_data : NULL,
-        .arg = &sending,
+        .arg = s,
     };
-    return http_do(ctx, k->http, &req, resp, e);
+    return http_do(s->ctx, s->k->http, &req, resp, e);
 }
 
-static int send_authenticated(const struct ctx *ctx, struct kube_client *k, const struct call *c,
-                              const char *url, struct str body, struct http_response *resp,
-                              struct err *e)
+static int send_authenticated(struct sending *s, struct http_response *resp, struct err *e)
 {
     const struct kube_identity *refused = NULL;
     int rc = -1;
     for (int attempt = 0; attempt < 2; attempt++) {
         const struct kube_identity *id = NULL;
-        rc = kube_config_identity(ctx, k->config, refused, &id, e);
+        rc = kube_config_identity(s->ctx, s->k->config, refused, &id, e);
         kube_identity_unref(refused);
         refused = NULL;
         if (rc < 0)
             return -1;
         http_response_done(resp);
-        rc = send_once(ctx, k, c, url, body, id, resp, e);
+        rc = send_once(s, id, resp, e);
         refused = id;
         if (rc < 0 || resp->status != 401)
             break;
@@ -177,10 +175,10 @@ static int send_authenticated(const struct ctx *ctx, struct kube_client *k, cons
 }
 
 /* What was being done, in the words RBAC uses: "patch leases.coordination.k8s.io a/b". */
-int kube_err_wrap(const char *verb, const struct kube_kind *kind, const char *ns, const char *name,
-                  const char *sub, struct err *e)
+int kube_err_wrap(const char *verb, const struct kube_ref *at, struct err *e)
 {
-    auto_free char *resource = kube_resource(kind, sub);
+    auto_free char *resource = kube_resource(at->kind, at->sub);
+    const char *ns = at->ns, *name = at->name;
     if (e->code == ERR_DENIED && e->origin == 403 && strcmp(e->reason, "Forbidden") == 0)
         err_wrap(e, "the right to %s %s%s%s is missing", verb, resource,
                  ns ? " in namespace " : " in all namespaces", ns ? ns : "");
@@ -192,7 +190,10 @@ static int wrap(const struct call *c, struct err *e)
 {
     if (c->path)
         return err_wrap(e, "%s %s", c->verb, c->path);
-    return kube_err_wrap(c->verb, c->kind, c->ns, c->name ? c->name : c->shown, c->sub, e);
+    struct kube_ref at = c->at;
+    if (!at.name)
+        at.name = c->shown;
+    return kube_err_wrap(c->verb, &at, e);
 }
 
 static int call(const struct ctx *parent, struct kube_client *k, const struct call *c,
@@ -203,13 +204,15 @@ static int call(const struct ctx *parent, struct kube_client *k, const struct ca
     AUTO(buf_wipe) struct buf body = BUF_INIT(BODY_MAX);
     if (c->path)
         buf_addf(&url, "%s%s", kube_config_server(k->config), c->path);
-    else if (kube_url(k, c->kind, c->ns, c->name, c->sub, c->query, &url, e) < 0)
+    else if (kube_url(k, &c->at, c->query, &url, e) < 0)
         return wrap(c, e);
     if (c->body && jdump(c->body, &body, e) < 0)
         return wrap(c, e);
     if (is_mutating(c) && ask_guard(&ctx, k, e) < 0)
         return wrap(c, e);
-    if (send_authenticated(&ctx, k, c, buf_cstr(&url), buf_str(&body), resp, e) < 0)
+    struct sending sending = {
+        .k = k, .ctx = &ctx, .c = c, .url = buf_cstr(&url), .body = buf_str(&body)};
+    if (send_authenticated(&sending, resp, e) < 0)
         return wrap(c, e);
     if (resp->status >= 300) {
         kube_status_error(resp, is_mutating(c), e);
@@ -244,11 +247,11 @@ int kube_get(const struct ctx *ctx, struct kube_client *k, const struct kube_kin
     return kube_get_sub(ctx, k, kind, ns, name, NULL, out, e);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): what an object is called takes three of them */
 int kube_get_sub(const struct ctx *ctx, struct kube_client *k, const struct kube_kind *kind,
                  const char *ns, const char *name, const char *sub, json_t **out, struct err *e)
 {
-    const struct call c = {
-        .method = "GET", .verb = "get", .kind = kind, .ns = ns, .name = name, .sub = sub};
+    const struct call c = {.method = "GET", .verb = "get", .at = {kind, ns, name, sub}};
     return call_json(ctx, k, &c, out, e);
 }
 
@@ -257,8 +260,7 @@ int kube_create(const struct ctx *ctx, struct kube_client *k, const struct kube_
 {
     const struct call c = {.method = "POST",
                            .verb = "create",
-                           .kind = kind,
-                           .ns = ns,
+                           .at = {.kind = kind, .ns = ns},
                            .shown = jstr(object, "metadata.name", NULL),
                            .content_type = "application/json",
                            .body = object};
@@ -286,6 +288,7 @@ static json_t *with_version(const json_t *patch, const struct kube_patch *how)
     return guarded;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): what an object is called takes three of them */
 int kube_patch(const struct ctx *ctx, struct kube_client *k, const struct kube_kind *kind,
                const char *ns, const char *name, const struct kube_patch *how, const json_t *patch,
                json_t **out, struct err *e)
@@ -293,10 +296,7 @@ int kube_patch(const struct ctx *ctx, struct kube_client *k, const struct kube_k
     json_auto_t *guarded = how->resource_version ? with_version(patch, how) : NULL;
     const struct call c = {.method = "PATCH",
                            .verb = "patch",
-                           .kind = kind,
-                           .ns = ns,
-                           .name = name,
-                           .sub = how->sub,
+                           .at = {kind, ns, name, how->sub},
                            .content_type = how->type == KUBE_PATCH_JSON
                                                ? "application/json-patch+json"
                                                : "application/merge-patch+json",
@@ -320,9 +320,7 @@ int kube_delete(const struct ctx *ctx, struct kube_client *k, const struct kube_
                        J_IF(how->resource_version, "resourceVersion", js(how->resource_version)))));
     const struct call c = {.method = "DELETE",
                            .verb = "delete",
-                           .kind = kind,
-                           .ns = ns,
-                           .name = name,
+                           .at = {.kind = kind, .ns = ns, .name = name},
                            .content_type = "application/json",
                            .body = options};
     return call_json(ctx, k, &c, NULL, e);
@@ -337,10 +335,7 @@ int kube_evict(const struct ctx *ctx, struct kube_client *k, const char *ns, con
              J_IF(uid, "deleteOptions", JOBJ(J("preconditions", JOBJ(J("uid", js(uid)))))));
     const struct call c = {.method = "POST",
                            .verb = "create",
-                           .kind = &kube_pods,
-                           .ns = ns,
-                           .name = pod,
-                           .sub = "eviction",
+                           .at = {&kube_pods, ns, pod, "eviction"},
                            .content_type = "application/json",
                            .body = eviction};
     return call_json(ctx, k, &c, NULL, e);
@@ -368,6 +363,7 @@ int kube_set_scale(const struct ctx *ctx, struct kube_client *k, const struct ku
 
 struct listing {
     struct split split;
+    const struct kube_list *what;
     int (*each)(void *arg, json_t *object, struct err *e);
     void *arg;
 };
@@ -396,8 +392,9 @@ static int list_data(void *arg, struct str piece, struct err *e)
 }
 
 static int list_page(const struct ctx *ctx, struct kube_client *k, const struct kube_kind *kind,
-                     const struct kube_list *what, struct listing *l, char **token, struct err *e)
+                     struct listing *l, char **token, struct err *e)
 {
+    const struct kube_list *what = l->what;
     auto_buf struct buf query = BUF_INIT(URL_MAX);
     auto_free char *limit = xasprintf("%d", what->page > 0 ? what->page : KUBE_PAGE);
     kube_query_add(&query, "limit", limit);
@@ -407,8 +404,7 @@ static int list_page(const struct ctx *ctx, struct kube_client *k, const struct 
     free(TAKE(*token));
     const struct call c = {.method = "GET",
                            .verb = "list",
-                           .kind = kind,
-                           .ns = what->ns,
+                           .at = {.kind = kind, .ns = what->ns},
                            .query = buf_cstr(&query),
                            .on_data = list_data,
                            .arg = l};
@@ -421,16 +417,17 @@ static int list_page(const struct ctx *ctx, struct kube_client *k, const struct 
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a callback takes two */
 int kube_list(const struct ctx *ctx, struct kube_client *k, const struct kube_kind *kind,
               const struct kube_list *what, int (*each)(void *arg, json_t *object, struct err *e),
               void *arg, char **out_version, struct err *e)
 {
     auto_free char *token = NULL;
-    struct listing l = {.each = each, .arg = arg};
+    struct listing l = {.what = what, .each = each, .arg = arg};
     int rc = 0;
     do {
         split_init(&l.split, SPLIT_LIST, KUBE_OBJECT_MAX);
-        rc = list_page(ctx, k, kind, what, &l, &token, e);
+        rc = list_page(ctx, k, kind, &l, &token, e);
         if (rc == 0 && !token && out_version)
             *out_version = xstrdup(l.split.version);
         split_done(&l.split);
@@ -461,10 +458,7 @@ int kube_pod_logs(const struct ctx *ctx, struct kube_client *k, const char *ns, 
     kube_query_add(&query, "limitBytes", limit);
     const struct call c = {.method = "GET",
                            .verb = "get",
-                           .kind = &kube_pods,
-                           .ns = ns,
-                           .name = pod,
-                           .sub = "log",
+                           .at = {&kube_pods, ns, pod, "log"},
                            .query = buf_cstr(&query),
                            .on_data = log_data,
                            .arg = out};

@@ -22,8 +22,6 @@ struct kube_headers {
 
 void kube_headers(const struct kube_identity *id, const char *accept, const char *content_type,
                   struct kube_headers *out);
-NODISCARD int kube_url(const struct kube_client *k, const struct kube_kind *kind, const char *ns,
-                       const char *name, const char *sub, const char *query, struct buf *out,
-                       struct err *e);
-int kube_err_wrap(const char *verb, const struct kube_kind *kind, const char *ns, const char *name,
-                  const char *sub, struct err *e);
+NODISCARD int kube_url(const struct kube_client *k, const struct kube_ref *at, const char *query,
+                       struct buf *out, struct err *e);
+int kube_err_wrap(const char *verb, const struct kube_ref *at, struct err *e);

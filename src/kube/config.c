@@ -302,10 +302,9 @@ static int check_server(struct kube_settings *s, struct err *e)
 }
 
 static int load_account(const struct ctx *ctx, const struct kube_config_source *source,
-                        struct kube_settings *s, struct err *e)
+                        const char *host, struct kube_settings *s, struct err *e)
 {
     const char *dir = source->account_dir ? source->account_dir : account_dir_default;
-    const char *host = source->env("KUBERNETES_SERVICE_HOST");
     const char *port = source->env("KUBERNETES_SERVICE_PORT");
     s->server = xasprintf(strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host,
                           port && port[0] != '\0' ? port : "443");
@@ -347,7 +346,7 @@ static int load_settings(const struct ctx *ctx, const struct kube_config_source 
         return load_listed(ctx, list, source->context, s, e);
     const char *host = source->env("KUBERNETES_SERVICE_HOST");
     if (host && host[0] != '\0')
-        return load_account(ctx, source, s, e);
+        return load_account(ctx, source, host, s, e);
     const char *home = source->env("HOME");
     if (!home)
         return err_set(e, ERR_NOT_FOUND, 0,

@@ -20,7 +20,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 
-extern char **environ;
+enum { SHOWN_MAX = 2 * EXEC_ERROR_MAX };
 
 static const char *const versions[] = {"client.authentication.k8s.io/v1",
                                        "client.authentication.k8s.io/v1beta1"};
@@ -271,7 +271,7 @@ static int collect(const struct ctx *ctx, struct child *c, struct buf *out, stru
 
 static int failed(int status, const struct buf *err, struct err *e)
 {
-    auto_buf struct buf shown = BUF_INIT(EXEC_ERROR_MAX * 2);
+    auto_buf struct buf shown = BUF_INIT(SHOWN_MAX);
     (void)redact_text(&shown, str_trim(buf_str(err)));
     const bool said = shown.n > 0;
     if (WIFSIGNALED(status))

@@ -171,7 +171,7 @@ static int find(const json_t *all, const char *list, const char *inner, const ch
         if (strcmp(jstr(entry, "name", ""), name) != 0)
             continue;
         json_t *found = json_object_get(entry, inner);
-        *out = found && json_is_object(found) ? found : NULL;
+        *out = json_is_object(found) ? found : NULL;
         return 0;
     }
     return err_set(e, ERR_INVALID, 0, "there is no %s \"%s\"", inner, name);

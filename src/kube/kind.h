@@ -16,6 +16,13 @@ struct kube_kind {
     bool namespaced;
 };
 
+/* One object, or something of it, or (name NULL) the collection it is in. */
+struct kube_ref {
+    const struct kube_kind *kind;
+    const char *ns, *name;
+    const char *sub; /* "status", "scale", "log"; NULL: the object itself */
+};
+
 extern const struct kube_kind kube_configmaps;
 extern const struct kube_kind kube_crds;
 extern const struct kube_kind kube_events; /* events.k8s.io/v1 */

@@ -210,7 +210,8 @@ static enum state in_string(struct split_scan *s, char c, bool key)
 
 static enum state in_escape(struct split_scan *s, char c, bool key)
 {
-    if (!memchr("\"\\/bfnrtu", c, 9)) /* the digits of \u are ordinary characters to us */
+    static const char known[] = "\"\\/bfnrtu";
+    if (!memchr(known, c, sizeof(known) - 1)) /* the digits of \u are ordinary characters to us */
         return BAD;
     s->capture_bad = true; /* no name and no version has escapes */
     if (key)
@@ -218,13 +219,16 @@ static enum state in_escape(struct split_scan *s, char c, bool key)
     return key ? IN_KEY : IN_STRING;
 }
 
+static const char number[] = "+-.eE0123456789";
+static const char literal[] = "+-.eE0123456789truefalsn";
+
 static bool literal_is_good(const struct split_scan *s)
 {
     const struct str w = {s->word, s->word_n};
     if (s->word[0] != '-' && !ascii_is_digit(s->word[0]))
         return str_eq(w, STR("true")) || str_eq(w, STR("false")) || str_eq(w, STR("null"));
     for (size_t i = 1; i < w.n; i++)
-        if (!memchr("+-.eE0123456789", w.p[i], 15))
+        if (!memchr(number, w.p[i], sizeof(number) - 1))
             return false;
     return true;
 }
@@ -272,7 +276,7 @@ static void scan_byte(struct split_scan *s, char c, struct split_id *id)
         s->state = (unsigned char)in_escape(s, c, s->state == IN_KEY_ESCAPE);
         return;
     case IN_LITERAL:
-        if (memchr("+-.eE0123456789truefalsn", c, 24)) {
+        if (memchr(literal, c, sizeof(literal) - 1)) {
             if (s->word_n < sizeof(s->word))
                 s->word[s->word_n++] = c;
             return;

@@ -11,7 +11,7 @@
 #include "base/redact.h"
 #include "net/http.h"
 
-enum { MESSAGE_MAX = 400, RETRY_MAX_S = 3600 };
+enum { MESSAGE_MAX = 400, READ_MAX = 16 * 1024, SHOWN_MAX = 64 * 1024, RETRY_MAX_S = 3600 };
 
 static const struct {
     const char *reason;
@@ -95,8 +95,8 @@ static void take_retry(const json_t *status, struct err *e)
 /* The server quotes our objects in its messages. */
 static void add_message(struct buf *out, struct str message)
 {
-    auto_buf struct buf shown = BUF_INIT(64 * 1024);
-    (void)redact_text(&shown, str_first(message, 16 * 1024)); /* cut at its ceiling at worst */
+    auto_buf struct buf shown = BUF_INIT(SHOWN_MAX);
+    (void)redact_text(&shown, str_first(message, READ_MAX)); /* cut at its ceiling at worst */
     const struct str s = buf_str(&shown);
     size_t at = 0;
     while (at < s.n && out->n < MESSAGE_MAX - 4) {

@@ -39,6 +39,17 @@ void kube_stream_close(struct kube_stream *s)
         stream_free(s);
 }
 
+static struct kube_ref ref_of(const struct kube_stream *s)
+{
+    return (struct kube_ref){.kind = s->req.kind, .ns = s->ns};
+}
+
+static void wrap(const struct kube_stream *s, struct err *e)
+{
+    const struct kube_ref at = ref_of(s);
+    kube_err_wrap(s->req.watch ? "watch" : "list", &at, e);
+}
+
 static int on_data(void *arg, struct str piece, struct err *e)
 {
     const struct kube_stream *s = arg;
@@ -63,7 +74,7 @@ static void on_done(void *arg, struct http_response *resp, const struct err *why
         s->k->refused = TAKE(s->id);
     }
     if (e.code != ERR_NONE)
-        kube_err_wrap(s->req.watch ? "watch" : "list", s->req.kind, s->ns, NULL, NULL, &e);
+        wrap(s, &e);
     const struct kube_stream_request req = s->req;
     stream_free(s);
     req.on_end(req.arg, &e);
@@ -73,7 +84,8 @@ static int start(const struct ctx *ctx, struct kube_stream *s, struct err *e)
 {
     struct kube_client *k = s->k;
     auto_buf struct buf url = BUF_INIT(URL_MAX);
-    if (kube_url(k, s->req.kind, s->ns, NULL, NULL, s->req.query, &url, e) < 0)
+    const struct kube_ref at = ref_of(s);
+    if (kube_url(k, &at, s->req.query, &url, e) < 0)
         return -1;
     const int rc = kube_config_identity(ctx, k->config, k->refused, &s->id, e);
     kube_identity_unref(TAKE(k->refused));
@@ -104,7 +116,7 @@ int kube_stream_open(const struct ctx *ctx, struct kube_client *k,
     s->req = *req;
     s->ns = req->ns ? xstrdup(req->ns) : NULL;
     if (start(ctx, s, e) < 0) {
-        kube_err_wrap(req->watch ? "watch" : "list", req->kind, req->ns, NULL, NULL, e);
+        wrap(s, e);
         stream_free(s);
         return -1;
     }

@@ -59,6 +59,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct serv
     return rc;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the library says how many parameters */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *body,
                                   size_t *body_n, void **state)
@@ -118,14 +119,11 @@ static int parse_address(const char *text, struct sockaddr_storage *out, struct 
     return 0;
 }
 
-static int listen_on(const struct sockaddr_storage *at, int *out, int *port, struct err *e)
+static int bind_socket(int fd, const struct sockaddr_storage *at, int *port, struct err *e)
 {
     const socklen_t n =
         at->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     const int off = 0, on = 1;
-    auto_close int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return err_set_errno(e, errno, "socket");
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* else: a slower restart */
     if (at->ss_family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* "::" is all */
@@ -139,8 +137,19 @@ static int listen_on(const struct sockaddr_storage *at, int *out, int *port, str
     (void)getsockname(fd, (struct sockaddr *)&bound, &bound_n); /* a bound socket has a name */
     *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                               : ((struct sockaddr_in *)&bound)->sin_port);
+    return 0;
+}
+
+static int listen_on(const struct sockaddr_storage *at, int *out, int *port, struct err *e)
+{
+    const int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set_errno(e, errno, "socket");
+    if (bind_socket(fd, at, port, e) < 0) {
+        close_auto(&fd);
+        return -1;
+    }
     *out = fd;
-    fd = -1;
     return 0;
 }
 

@@ -23,7 +23,7 @@
 #include "base/time.h"
 #include "kube/config.h"
 
-enum { ATTEMPTS_MAX = 4, KEY_MAX = 2048, FLUSH_MS = 1000 };
+enum { SHOWN_MAX = 64 * 1024, ATTEMPTS_MAX = 4, KEY_MAX = 2048, FLUSH_MS = 1000 };
 
 struct series {
     const struct kube_kind *kind;
@@ -122,7 +122,7 @@ static bool may_begin(struct events *ev, const char *subject)
 
 static char *clean_note(const char *note)
 {
-    auto_buf struct buf shown = BUF_INIT(64 * 1024);
+    auto_buf struct buf shown = BUF_INIT(SHOWN_MAX);
     (void)redact_text(&shown, str_c(note)); /* cut at its ceiling at worst */
     struct str s = str_first(buf_str(&shown), EVENT_NOTE_MAX);
     while (s.n > 0 && s.n < shown.n && utf8_is_continuation(shown.p[s.n]))

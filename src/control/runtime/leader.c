@@ -23,6 +23,7 @@
 #include "base/metric.h"
 #include "base/rand.h"
 #include "base/thread.h"
+#include "control/runtime/watch.h"
 #include "kube/config.h"
 #include "kube/lease.h"
 #include "kube/split.h"
@@ -312,7 +313,7 @@ static void open_watch(struct leader *l)
         .ns = l->ns,
         .query = buf_cstr(&query),
         .watch = true,
-        .idle_ms = 120 * 1000,
+        .idle_ms = WATCH_IDLE_MS,
         .on_data = on_data,
         .on_end = on_end,
         .arg = l,

@@ -160,7 +160,7 @@ static int check_watches(void *arg, struct err *e)
     if (!watcher_synced(m->watcher))
         return err_set(e, ERR_NOT_READY, 0, "the first lists are not complete");
     const int64_t age_ms = watcher_age_ms(m->watcher);
-    return age_ms > 120 * 1000
+    return age_ms > WATCH_IDLE_MS
                ? err_set(e, ERR_NOT_READY, 0, "out of touch for %" PRId64 " s", age_ms / 1000)
                : 0;
 }

@@ -37,7 +37,8 @@ enum {
     STABLE_MS = 1000,
     FAILURES_MAX = 10,
     PUBLISH_MS = 1000,
-    GATHER_MS = 5
+    GATHER_MS = 10,
+    REST_MS = 10000,
 };
 
 enum phase { PHASE_PAGES, PHASE_INITIAL, PHASE_LIVE };
@@ -291,13 +292,11 @@ static void failed(struct source *s, const struct err *why)
         s->next_ms = clock_boot_ms(s->w->ctx.clock);
         return;
     }
-    if (why->code == ERR_EXPIRED) {
+    s->corrupt += why->code == ERR_CORRUPT;
+    if (why->code == ERR_EXPIRED || s->corrupt >= WATCH_CORRUPT_MAX ||
+        /* The server was restored from a backup. */
+        (why->origin == 504 && strstr(why->text, "Too large resource version")))
         begin_again(s);
-    } else if (why->code == ERR_CORRUPT && ++s->corrupt >= WATCH_CORRUPT_MAX) {
-        begin_again(s);
-    } else if (why->origin == 504 && strstr(why->text, "Too large resource version")) {
-        begin_again(s); /* the server was restored from a backup */
-    }
     if (s->phase == PHASE_PAGES)
         free(TAKE(s->token)); /* half a list is no list */
     /* A server that moves on is no outage worth a line, one that keeps failing is. */
@@ -421,7 +420,7 @@ static void run(void *arg)
     struct err e = {0};
     while (!ctx_canceled(&w->ctx)) {
         const int64_t now_ms = clock_boot_ms(w->ctx.clock);
-        int64_t wait_ms = 10 * 1000; /* the gauges are that old at most */
+        int64_t wait_ms = REST_MS; /* the gauges are that old at most */
         for (size_t i = 0; i < w->sources.n; i++) {
             struct source *s = w->sources.v[i];
             if (!s->stream && s->next_ms <= now_ms)

@@ -367,11 +367,12 @@ static void a_bad_plugin_is_named(void **state)
         AUTO(kube_config_free_auto) struct kube_config *c = NULL;
         const struct kube_identity *id = NULL;
         const int64_t began_ms = clock_boot_ms(&clock_real);
-        if (ask_plugin(rows[i].script, 1000, &c, &id, &e) == 0 || e.code != rows[i].code ||
-            !strstr(e.text, rows[i].part) || strstr(e.text, "hunter2") ||
+        const bool hangs = rows[i].code == ERR_TIMEOUT;
+        if (ask_plugin(rows[i].script, hangs ? 500 : 30000, &c, &id, &e) == 0 ||
+            e.code != rows[i].code || !strstr(e.text, rows[i].part) || strstr(e.text, "hunter2") ||
             strstr(e.text, "secret-looking"))
             fail_msg("%s: %s %s", rows[i].name, err_code_name(e.code), e.text);
-        assert_true(clock_boot_ms(&clock_real) - began_ms < 3000);
+        assert_true(!hangs || clock_boot_ms(&clock_real) - began_ms < 10000); /* not the 60 s */
     }
 }
 
