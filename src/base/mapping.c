@@ -11,6 +11,7 @@
 /* Large enough that the system calls do not matter, small enough that two readers with all their
  * windows stay well under 48 MiB. */
 static const uint64_t window_bytes = UINT64_C(2) << 20;
+enum { READ_AHEAD = 4 }; /* windows asked of the disk before they are reached */
 
 static int map_all(struct mapping *m, const char *path, struct err *e)
 {
@@ -80,8 +81,9 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
     for (unsigned i = 0; i < w->filled; i++)
         if (w->kept[i] == window)
             return;
+    const bool first = w->filled == 0;
     const bool onward =
-        w->filled == 0 || window == w->kept[(w->at + MAPPING_WINDOWS - 1) % MAPPING_WINDOWS] + 1;
+        first || window == w->kept[(w->at + MAPPING_WINDOWS - 1) % MAPPING_WINDOWS] + 1;
     if (w->filled == MAPPING_WINDOWS)
         advise(w->m, w->kept[w->at], MADV_DONTNEED);
     else
@@ -90,8 +92,9 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
     w->at = (w->at + 1) % MAPPING_WINDOWS;
     if (!onward)
         return;
-    /* Reading in order: ask the disk for the next window, and map this one at a stroke. */
-    advise(w->m, window + 1, MADV_WILLNEED);
+    /* Reading in order: ask the disk for what comes, and map this window at a stroke. */
+    for (uint64_t next = first ? 1 : READ_AHEAD; next <= READ_AHEAD; next++)
+        advise(w->m, window + next, MADV_WILLNEED);
 #ifdef MADV_POPULATE_READ
     advise(w->m, window, MADV_POPULATE_READ);
 #endif

@@ -110,6 +110,14 @@ static size_t entry_bytes(const struct bolt_entry *entry)
 static int level_add(struct bolt_tree *t, unsigned level, const struct bolt_entry *entry,
                      struct err *e);
 
+/* Keys of branches are copies: the page a key came from is long let go when its branch is
+ * written, and reading it again would map it again. */
+static void release_keys(struct bolt_level *l, unsigned level, size_t n)
+{
+    for (size_t i = 0; level > 0 && i < n; i++)
+        free((char *)l->v[i].key.p);
+}
+
 /* Writes the first n entries of a level as one node and tells the level above. */
 static int emit(struct bolt_tree *t, unsigned level, size_t n, struct err *e)
 {
@@ -127,10 +135,13 @@ static int emit(struct bolt_tree *t, unsigned level, size_t n, struct err *e)
     if (encode_node(l, n, level == 0, above.child, span - 1, o, e) < 0 ||
         out_zeros(o, span * o->page_size - bytes, e) < 0)
         return -1;
+    auto_free char *first = n > 0 ? str_dup(above.key) : NULL; /* outlives its own level */
+    const struct bolt_entry up = {.key = {first, above.key.n}, .child = above.child};
+    release_keys(l, level, n);
     memmove(l->v, l->v + n, (l->n - n) * sizeof(*l->v));
     l->n -= n;
     l->bytes -= bytes - BOLT_HEADER_BYTES;
-    return level_add(t, level + 1, &above, e);
+    return level_add(t, level + 1, &up, e);
 }
 
 /* A full branch is written without its last entry, so that no branch begins with one child. */
@@ -155,7 +166,10 @@ static int level_add(struct bolt_tree *t, unsigned level, const struct bolt_entr
         l->cap = l->cap > 0 ? l->cap * 2 : 64;
         l->v = xrealloc_array(l->v, l->cap, sizeof(*l->v));
     }
-    l->v[l->n++] = *entry;
+    struct bolt_entry own = *entry;
+    if (level > 0 && entry->key.n > 0)
+        own.key.p = memcpy(xmalloc(entry->key.n), entry->key.p, entry->key.n);
+    l->v[l->n++] = own;
     l->bytes += entry_bytes(entry);
     if (t->height <= level)
         t->height = level + 1;
@@ -171,8 +185,11 @@ void bolt_tree_init(struct bolt_tree *t, struct bolt_out *out)
 
 void bolt_tree_done(struct bolt_tree *t)
 {
-    for (unsigned i = 0; i < BOLT_DEPTH_MAX; i++)
+    for (unsigned i = 0; i < BOLT_DEPTH_MAX; i++) {
+        release_keys(&t->levels[i], i, t->levels[i].n);
+        t->levels[i].n = 0;
         free(TAKE(t->levels[i].v));
+    }
 }
 
 int bolt_tree_put(struct bolt_tree *t, struct str key, struct str value, uint32_t flags,
@@ -203,6 +220,7 @@ int bolt_tree_graft(struct bolt_tree *t, unsigned height, struct str first_key, 
 static void reset(struct bolt_tree *t)
 {
     for (unsigned i = 0; i < t->height; i++) {
+        release_keys(&t->levels[i], i, t->levels[i].n);
         t->levels[i].n = 0;
         t->levels[i].bytes = BOLT_HEADER_BYTES;
     }

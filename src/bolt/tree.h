@@ -2,7 +2,7 @@
  * Building B+trees bottom up, in key order, one sequential stream of new pages. The bulk writer
  * and the copy-on-write edit are both made of this.
  *
- * Keys and values are borrowed until the tree is finished: they normally lie in a mapped file,
+ * Keys and values are borrowed until their leaf is written: they normally lie in a mapped file,
  * and copying them twice would be most of the work. Memory is one page per level and one output
  * buffer, whatever the size of the values. */
 #pragma once

@@ -11,6 +11,8 @@ import pytest
 from rig import etcd, snapshots
 from rig.snapshots import USER, Gateway, Restored, run, run_json
 
+pytestmark = pytest.mark.timeout(3600)
+
 VERSIONS = ["3.5", "3.6", "3.7"]
 BOOTS = [("3.5", "3.5"), ("3.5", "3.6"), ("3.5", "3.7"), ("3.6", "3.6"), ("3.6", "3.7"),
          ("3.7", "3.7"), ("3.6", "3.5"), ("3.7", "3.5")]  # fmt: skip

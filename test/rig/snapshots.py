@@ -115,7 +115,7 @@ def fill(cluster, rng):
 
 def hash_kv(cluster, user=(), revision=0):
     """(hash, compact revision) as the first member answers."""
-    words = ["endpoint", "hashkv", "-w", "json", f"--rev={revision}"]
+    words = ["endpoint", "hashkv", "-w", "json", f"--rev={revision}", "--command-timeout=60s"]
     answer = json.loads(cluster.etcdctl(*user, *words))[0]["HashKV"]
     return answer["hash"], answer.get("compact_revision", 0)
 
