@@ -90,7 +90,8 @@ static void plan_members(const struct membership *m, struct edits *d)
         vec_push(&d->texts, value);
         vec_push(&d->members, (struct bolt_change){.key = str_c(key), .value = str_c(value)});
     }
-    qsort(d->members.v, d->members.n, sizeof(*d->members.v), by_key);
+    if (d->members.n > 0)
+        qsort(d->members.v, d->members.n, sizeof(*d->members.v), by_key);
 }
 
 /* Changes what belongs to the old cluster: members, applied index, alarms, a downgrade in

@@ -116,7 +116,7 @@ static void add_store(struct buf *out, const struct membership *m)
 void snapfile_build(const struct membership *m, struct buf *out)
 {
     auto_buf struct buf store = BUF_INIT(TEXT_MAX), conf = BUF_INIT(TEXT_MAX),
-                        metadata = BUF_INIT(TEXT_MAX), snapshot = BUF_INIT(2 * TEXT_MAX);
+                        metadata = BUF_INIT(TEXT_MAX), snapshot = BUF_INIT((size_t)2 * TEXT_MAX);
     add_store(&store, m);
     membership_conf_state(m, &conf);
     wire_put_bytes(&metadata, 1, buf_str(&conf));

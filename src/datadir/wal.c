@@ -227,7 +227,7 @@ static int read_segment(const char *path, struct wal_cursor *c, struct wal_summa
     c->at = 0;
     out->bytes += map.n;
     for (;;) {
-        struct wal_record r;
+        struct wal_record r = {0};
         mapping_reach(&window, c->at);
         const int got = wal_next(c, &r, e);
         if (got < 0)

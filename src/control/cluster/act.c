@@ -432,7 +432,8 @@ static int record_pvc(const struct ctx *ctx, struct pass *p, size_t i, struct er
     if (kube_get(ctx, kube(p), &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
         return err_wrap(e, "read PersistentVolumeClaim %s", name);
     if (*jstr(member, "status.pvcUID", "") != '\0' ||
-        strcmp(jstr(pvc, "metadata.ownerReferences.0.uid", ""), jstr(member, "metadata.uid", "")))
+        strcmp(jstr(pvc, "metadata.ownerReferences.0.uid", ""), jstr(member, "metadata.uid", "")) !=
+            0)
         return err_set(e, ERR_CONFLICT, 0, "volume of %s changed meanwhile", member_name(p, i));
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
                                    .sub = "status",

@@ -490,7 +490,8 @@ static void report_metrics(struct pass *p)
     metric_set(g->members_by_state, (double)n.ready, ns, name, "ready");
     metric_set(g->members_by_state, (double)(n.running - n.ready), ns, name, "unready");
     metric_set(g->has_leader, leader_name(p) ? 1 : 0, ns, name);
-    metric_set(g->quorum_margin, (double)n.healthy_voters - (double)(n.voters / 2 + 1), ns, name);
+    const size_t quorum = n.voters / 2 + 1;
+    metric_set(g->quorum_margin, (double)n.healthy_voters - (double)quorum, ns, name);
     metric_set(g->db_bytes, (double)largest, ns, name);
 }
 
