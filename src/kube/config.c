@@ -296,7 +296,7 @@ static int check_server(struct kube_settings *s, struct err *e)
         return err_set(e, ERR_INVALID, 0,
                        "server \"%s\" would get the credentials in clear text: use https://",
                        s->server);
-    for (size_t n = strlen(s->server); n > 0 && s->server[n - 1] == '/'; n--)
+    for (size_t n = url.n; n > 0 && s->server[n - 1] == '/'; n--)
         s->server[n - 1] = '\0';
     return 0;
 }

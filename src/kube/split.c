@@ -380,7 +380,7 @@ static int emit(struct split *s, struct str text, split_each_fn *each, void *arg
 static int end_line(struct split *s, struct str line, split_each_fn *each, void *arg, struct err *e)
 {
     if (s->too_big || str_trim(line).n > 0)
-        return emit(s, s->too_big ? (struct str){0} : line, each, arg, e);
+        return emit(s, str_first(line, s->too_big ? 0 : line.n), each, arg, e);
     s->in_item = false; /* an empty line says nothing */
     buf_reset(&s->item);
     return 0;

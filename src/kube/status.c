@@ -140,8 +140,8 @@ int kube_status_error(const struct http_response *resp, bool mutating, struct er
     json_auto_t *body = NULL;
     struct err ignored = {0}; /* whatever is in the way answered, not in JSON: shown as text */
     const bool parsed = jparse(buf_str(&resp->body), &body, &ignored) == 0 && is_status(body);
-    set_from(parsed ? body : NULL, resp->status, parsed ? (struct str){0} : buf_str(&resp->body),
-             mutating, e);
+    set_from(parsed ? body : NULL, resp->status,
+             str_first(buf_str(&resp->body), parsed ? 0 : resp->body.n), mutating, e);
     if (resp->retry_after_ms > e->retry_after_ms)
         e->retry_after_ms = resp->retry_after_ms;
     return -1;

@@ -132,11 +132,12 @@ static int bind_socket(int fd, const struct sockaddr_storage *at, int *port, str
         e->code = ERR_UNAVAILABLE;
         return -1;
     }
-    struct sockaddr_storage bound = {0};
+    /* The port is at the same place in both families. */
+    struct sockaddr_in6 bound = {0};
     socklen_t bound_n = sizeof(bound);
-    (void)getsockname(fd, (struct sockaddr *)&bound, &bound_n); /* a bound socket has a name */
-    *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                              : ((struct sockaddr_in *)&bound)->sin_port);
+    if (getsockname(fd, (struct sockaddr *)&bound, &bound_n) < 0)
+        return err_set_errno(e, errno, "name of the socket");
+    *port = ntohs(bound.sin6_port);
     return 0;
 }
 
