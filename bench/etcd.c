@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The etcd client as the benchmarks measure it. Each verb prints one JSON line.
  *
- *     bench_etcd fill|status|snapshot|probe --endpoints URL,... [--count N] [--cacert FILE] */
+ *     bench_etcd fill|status|snapshot|hold|probe --endpoints URL,... [--count N] [--cacert FILE] */
 #include <sys/resource.h>
 #include <time.h>
 
@@ -91,6 +91,27 @@ static void snapshot(void)
     (void)fclose(null);
 }
 
+/* Connections that are all open at once, each used: what one of them costs. */
+static void hold(void)
+{
+    struct etcd_client **held = xcalloc((size_t)args.count, sizeof(struct etcd_client *));
+    struct etcd_status s = {0};
+    OK(etcd_status(&args.root, c, 0, &s, &e)); /* libraries are not the cost of a connection */
+    etcd_status_done(&s);
+    const long before_kib = memory_kib("VmHWM");
+    const double began = seconds();
+    for (int64_t i = 0; i < args.count; i++) {
+        held[i] = etcd_args_client(&args);
+        OK(etcd_status(&args.root, held[i], 0, &s, &e));
+        etcd_status_done(&s);
+    }
+    report(seconds() - began, args.count,
+           (double)(memory_kib("VmHWM") - before_kib) / (double)args.count);
+    for (int64_t i = 0; i < args.count; i++)
+        etcd_client_free(held[i]);
+    free(held);
+}
+
 static void probe(void)
 {
     struct etcd_probe_target *targets = xcalloc(args.n_endpoints, sizeof(*targets));
@@ -114,7 +135,7 @@ static void probe(void)
         answered += answers[i].outcome == ETCD_PROBE_ANSWERED ? 1 : 0;
         etcd_probe_answer_done(&answers[i]);
     }
-    report(took, answered, (double)(memory_kib("VmHWM") - before_kib) / (double)args.n_endpoints);
+    report(took, answered, (double)(memory_kib("VmHWM") - before_kib));
     free(targets);
     free(answers);
 }
@@ -124,7 +145,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } verbs[] = {{"fill", fill}, {"status", status}, {"snapshot", snapshot}, {"probe", probe}};
+    } verbs[] = {{"fill", fill},
+                 {"status", status},
+                 {"snapshot", snapshot},
+                 {"hold", hold},
+                 {"probe", probe}};
     etcd_args_init(&args, argc, (const char *const *)argv);
     const bool probing = args.n_words > 0 && strcmp(args.words[0], "probe") == 0;
     c = probing ? NULL : etcd_args_client(&args);
