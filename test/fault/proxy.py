@@ -17,7 +17,6 @@ class Proxy:
         self.upstream = upstream
         self.silent = False  # packets vanish, nobody is told
         self.deaf_answers = False  # requests pass, answers vanish
-        self.refuse = False  # new connections are reset
         self.cut_after = None  # close after so many bytes of answers
         self.forwarded = 0  # bytes of answers so far
         self._pairs = []
@@ -28,6 +27,9 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self):
+        """Nobody listens any more, and what was open is reset."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
         self.reset()
 
@@ -45,9 +47,6 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            if self.refuse:
-                _reset(client)
-                continue
             try:
                 server = socket.create_connection(self.upstream, timeout=5)
             except OSError:

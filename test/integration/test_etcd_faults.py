@@ -87,11 +87,7 @@ def test_an_idle_connection_that_was_closed_is_not_trusted_with_a_write(cluster,
 
 
 def test_an_idle_connection_and_a_server_that_is_gone(cluster, between):
-    def gone():
-        between.refuse = True
-        between.reset()
-
-    assert second_call(between, gone)["code"] == "UNAVAILABLE"
+    assert second_call(between, between.close)["code"] == "UNAVAILABLE"
 
 
 def test_an_idle_connection_that_went_half_open(cluster, between):
