@@ -8,11 +8,11 @@ import threading
 import time
 
 import pytest
-from runtime_support import PROGRAMS, audited, configmap, environment
 
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api
 from rig.wait import until
+from runtime_support import PROGRAMS, audited, configmap, environment
 
 NAMESPACE = "client"
 DEPLOYMENTS = {"group": "apps", "version": "v1", "plural": "deployments", "kind": "Deployment"}

@@ -7,11 +7,11 @@ import threading
 import time
 
 import pytest
-from runtime_support import audited, configmap, is_write, pairs
 
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api
 from rig.wait import until
+from runtime_support import audited, configmap, is_write, pairs
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
 RIGHTS = [  # (group, resource, verbs): what the example controller is given
@@ -229,7 +229,12 @@ def test_every_right_is_needed_and_none_is_missing(control_plane, api, tmp_path)
         )
     assert not [line for line in lines if line["level"] in ("warn", "error")], lines
     granted = {(g, r, v) for g, r, verbs in RIGHTS for v in verbs}
-    assert used_rights(control_plane, account.name) == granted
+    # A watch is in the log when its connection is closed, which is after the process ended.
+    until(
+        lambda: used_rights(control_plane, account.name) == granted,
+        15,
+        f"exactly the rights are used: {granted}",
+    )
 
     # One right less at a time: one line says which.
     for group, resource, verb in sorted(granted):

@@ -11,11 +11,11 @@ import threading
 import time
 
 import pytest
-from runtime_support import audited, configmap, is_write, pairs, received
 
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api
 from rig.wait import until
+from runtime_support import audited, configmap, is_write, pairs, received
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -8,11 +8,11 @@ import sys
 import time
 
 import pytest
-from runtime_support import ROLE, configmap, data_hash, pairs
 
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api, ApiError
 from rig.wait import until
+from runtime_support import ROLE, configmap, data_hash, pairs
 
 ROUNDS = 200
 NAMESPACES = ("watch-a", "watch-b")

@@ -37,7 +37,9 @@ enum {
     STABLE_MS = 1000,
     FAILURES_MAX = 10,
     PUBLISH_MS = 1000,
-    GATHER_MS = 10,
+    GATHER_MS = 10, /* after some events, for more to come … */
+    GATHER_BUSY_MS = 50,
+    BUSY_EVENTS = 50, /* … longer when so many came per second */
     REST_MS = 10000,
 };
 
@@ -59,8 +61,8 @@ struct source {
     char *token;      /* of the next page */
     bool cannot_stream;
     unsigned int failures, corrupt;
-    uint64_t n_events; /* not yet in the metric */
-    int64_t next_ms;   /* of the next attempt */
+    int64_t n_events; /* not yet in the metric */
+    int64_t next_ms;  /* of the next attempt */
     int64_t opened_ms;
     bool complained; /* the present outage was logged */
 
@@ -77,7 +79,7 @@ struct watcher {
     struct ctx ctx;
     struct thread thread;
     int64_t published_ms; /* the watch thread's, like the next */
-    bool received;
+    bool received, busy;
 };
 
 static const char *plural(const struct source *s)
@@ -400,18 +402,29 @@ static void open_stream(struct source *s)
     }
 }
 
+static void publish_source(const struct watcher *w, const struct source *s)
+{
+    if (!w->views)
+        return;
+    metric_add(w->events, (double)s->n_events, plural(s));
+    metric_set(w->views, (double)view_count(s->what.set), plural(s));
+    metric_set(w->quarantined, (double)view_quarantined(s->what.set, NULL, NULL), plural(s));
+}
+
 static void publish(struct watcher *w, int64_t now_ms)
 {
-    if (now_ms - w->published_ms < PUBLISH_MS)
+    const int64_t since_ms = now_ms - w->published_ms;
+    int64_t n = 0;
+    if (since_ms < PUBLISH_MS)
         return;
     w->published_ms = now_ms;
-    for (size_t i = 0; w->views && i < w->sources.n; i++) {
+    for (size_t i = 0; i < w->sources.n; i++) {
         struct source *s = w->sources.v[i];
-        metric_add(w->events, (double)s->n_events, plural(s));
+        publish_source(w, s);
+        n += s->n_events;
         s->n_events = 0;
-        metric_set(w->views, (double)view_count(s->what.set), plural(s));
-        metric_set(w->quarantined, (double)view_quarantined(s->what.set, NULL, NULL), plural(s));
     }
+    w->busy = n * 1000 >= BUSY_EVENTS * since_ms;
 }
 
 static void run(void *arg)
@@ -440,7 +453,7 @@ static void run(void *arg)
             log_error(w->ctx.log, "watch loop", KV_ERR(&e));
         /* Events come in bursts, and waking up costs more than reading one of them. */
         if (w->received && watcher_synced(w))
-            (void)!ctx_sleep(&w->ctx, GATHER_MS, &e); /* the loop looks at ctx */
+            (void)!ctx_sleep(&w->ctx, w->busy ? GATHER_BUSY_MS : GATHER_MS, &e);
     }
     for (size_t i = 0; i < w->sources.n; i++) {
         struct source *s = w->sources.v[i];
