@@ -79,7 +79,7 @@ format: ## rewrite the sources in our layout
 
 fuzz: ## libFuzzer on every target; FUZZ_SECONDS each (default 60)
 	@tools/deps packages build test lint
-	@CC=clang-14 tools/configure build/fuzz -Dtests=true -Dfuzzer=true -Db_sanitize=address,undefined
+	@CC=clang-14 tools/configure build/fuzz -Dtests=true -Dfuzzer=true -Db_sanitize=address,undefined -Doptimization=1
 	@tools/fuzz build/fuzz
 
 crds: ## write deploy/crds/ from tools/crds/kinds.py

@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "bolt/find.h"
 
+enum { BUFFER_BYTES = 64 * 1024 }; /* a few pages */
+
 struct merge {
     const struct bolt *b;
     struct bolt_tree *tree;
@@ -142,7 +144,7 @@ int bolt_edit(const struct bolt *b, const struct bolt_bucket_edit *edits, size_t
     const size_t value_max = bolt_inline_max(b->meta.page_size);
     AUTO(rewrite_done)
     struct rewrite r = {.roots = xcalloc(n, sizeof(*r.roots)), .values = xcalloc(n, value_max)};
-    bolt_out_init(&r.out, sink, b->meta.page_size, b->meta.pages);
+    bolt_out_init(&r.out, sink, b->meta.page_size, b->meta.pages, BUFFER_BYTES);
     bolt_tree_init(&r.tree, &r.out);
     for (size_t i = 0; i < n; i++) {
         uint8_t *value = r.values + i * value_max;

@@ -5,17 +5,18 @@
 
 #include "base/mem.h"
 
-enum { BUFFER_BYTES = 1024 * 1024, COUNT_MAX = 0xFFF0 };
+enum { COUNT_MAX = 0xFFF0 };
 
 void bolt_out_init(struct bolt_out *o, const struct bolt_sink *sink, uint32_t page_size,
-                   uint64_t first)
+                   uint64_t first, size_t buffer_bytes)
 {
     *o = (struct bolt_out){
         .sink = sink,
         .page_size = page_size,
         .next = first,
         .offset = first * page_size,
-        .buffer = xmalloc(BUFFER_BYTES),
+        .buffer = xmalloc(buffer_bytes),
+        .size = buffer_bytes,
     };
 }
 
@@ -37,9 +38,9 @@ static int out_bytes(struct bolt_out *o, const void *bytes, size_t n, struct err
 {
     const uint8_t *p = bytes;
     while (n > 0) {
-        if (o->used == BUFFER_BYTES && bolt_out_flush(o, e) < 0)
+        if (o->used == o->size && bolt_out_flush(o, e) < 0)
             return -1;
-        const size_t room = BUFFER_BYTES - o->used, part = n < room ? n : room;
+        const size_t room = o->size - o->used, part = n < room ? n : room;
         if (p) {
             memcpy(o->buffer + o->used, p, part);
             p += part;

@@ -22,11 +22,11 @@ struct bolt_out {
     uint64_t next;   /* the page that will be allocated next */
     uint64_t offset; /* where the buffer belongs */
     uint8_t *buffer;
-    size_t used;
+    size_t size, used;
 };
 
 void bolt_out_init(struct bolt_out *o, const struct bolt_sink *sink, uint32_t page_size,
-                   uint64_t first);
+                   uint64_t first, size_t buffer_bytes);
 void bolt_out_done(struct bolt_out *o); /* idempotent */
 NODISCARD int bolt_out_flush(struct bolt_out *o, struct err *e);
 

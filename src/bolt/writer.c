@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "base/vec.h"
 
+enum { BUFFER_BYTES = 1024 * 1024 }; /* a large file: large writes */
+
 struct bucket {
     struct str name;
     uint8_t *value; /* owned */
@@ -21,7 +23,7 @@ struct bolt_writer {
 struct bolt_writer *bolt_writer_new(const struct bolt_sink *sink, uint32_t page_size)
 {
     struct bolt_writer *w = xcalloc(1, sizeof(*w));
-    bolt_out_init(&w->out, sink, page_size, 2);
+    bolt_out_init(&w->out, sink, page_size, 2, BUFFER_BYTES);
     bolt_tree_init(&w->tree, &w->out);
     return w;
 }
