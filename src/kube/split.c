@@ -439,9 +439,9 @@ static int feed_list(struct split *s, struct str piece, split_each_fn *each, voi
             const bool direct = s->item.n == 0 && !s->too_big && last.n <= s->item_max;
             if (!direct)
                 take(s, last);
-            const struct str text = s->too_big ? (struct str){0}
-                                    : direct   ? last
-                                               : buf_str(&s->item);
+            struct str text = direct ? last : buf_str(&s->item);
+            if (s->too_big)
+                text = (struct str){0};
             if (emit(s, text, each, arg, e) < 0)
                 return -1;
         }
