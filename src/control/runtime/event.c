@@ -26,8 +26,8 @@
 enum { SHOWN_MAX = 64 * 1024, ATTEMPTS_MAX = 4, KEY_MAX = 2048, FLUSH_MS = 1000 };
 
 struct series {
-    const struct kube_kind *kind;
-    char *ns, *name, *uid, *type, *reason, *action, *note;
+    const struct kube_kind *kind, *related_kind;
+    char *ns, *name, *uid, *related, *type, *reason, *action, *note;
     char *object; /* metadata.name of the Event */
     int64_t first_us, last_us;
     uint64_t count, written; /* occurrences; how many of them the API knows */
@@ -66,6 +66,7 @@ static void series_free(struct series *s)
     free(s->ns);
     free(s->name);
     free(s->uid);
+    free(s->related);
     free(s->type);
     free(s->reason);
     free(s->action);
@@ -140,6 +141,8 @@ static struct series *begin_series(struct events *ev, const struct event_subject
     s->ns = xstrdup(about->ns ? about->ns : "");
     s->name = xstrdup(about->name);
     s->uid = xstrdup(about->uid ? about->uid : "");
+    s->related_kind = about->related_kind;
+    s->related = xstrdup(about->related ? about->related : "");
     s->type = xstrdup(type);
     s->reason = xstrdup(reason);
     s->action = xstrdup(action);
@@ -155,8 +158,9 @@ static void emit(struct events *ev, const struct event_subject *about, const cha
                  const char *reason, const char *action, const char *note)
 {
     auto_buf struct buf key = BUF_INIT(KEY_MAX);
-    buf_addf(&key, "%s|%s|%s|%s|%s|%s|%s", about->kind->plural, about->ns ? about->ns : "",
-             about->name, about->uid ? about->uid : "", type, reason, action);
+    buf_addf(&key, "%s|%s|%s|%s|%s|%s|%s|%s", about->kind->plural, about->ns ? about->ns : "",
+             about->name, about->uid ? about->uid : "", about->related ? about->related : "", type,
+             reason, action);
     bool dropped = key.over;
     if (!dropped) {
         MUTEX_HOLD(&ev->lock);
@@ -210,6 +214,13 @@ static const char *home(const struct series *s)
     return s->ns[0] != '\0' ? s->ns : "default"; /* of what has no namespace */
 }
 
+static json_t *related_json(const struct series *s)
+{
+    auto_free char *version = kube_api_version(s->related_kind);
+    return JOBJ(J("apiVersion", js(version)), J("kind", js(s->related_kind->kind)),
+                J_IF(s->ns[0] != '\0', "namespace", js(s->ns)), J("name", js(s->related)));
+}
+
 static json_t *event_json(const struct events *ev, const struct series *s)
 {
     auto_free char *version = kube_api_version(s->kind);
@@ -220,6 +231,7 @@ static json_t *event_json(const struct events *ev, const struct series *s)
         J("action", js(s->action)), J("note", js(s->note)),
         J("reportingController", js(ev->o.controller)), J("reportingInstance", js(ev->o.instance)),
         J_IF(s->count > 1, "series", series_json(s)),
+        J_IF(s->related_kind, "related", related_json(s)),
         J("regarding", JOBJ(J("apiVersion", js(version)), J("kind", js(s->kind->kind)),
                             J_IF(s->ns[0] != '\0', "namespace", js(s->ns)), J("name", js(s->name)),
                             J_IF(s->uid[0] != '\0', "uid", js(s->uid)))));

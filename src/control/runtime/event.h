@@ -25,10 +25,13 @@ enum {
     EVENT_FORGET_MS = 6 * 60 * 1000, /* a series is over when nothing happened for so long */
 };
 
-/* What it is about. */
+/* What it is about, and the other object that takes part, if there is one, of the same
+ * namespace. */
 struct event_subject {
     const struct kube_kind *kind;
     const char *ns, *name, *uid;
+    const struct kube_kind *related_kind; /* NULL: none */
+    const char *related;
 };
 
 struct events_options {
@@ -48,7 +51,7 @@ NODISCARD int events_start(const struct ctx *ctx, struct events *ev, struct err 
 void events_stop(struct events *ev);
 
 /* Thread-safe. `reason` and `action` are CamelCase, `note` is for people and passes the redaction
- * list. Events of one subject, reason and action are one series. */
+ * list. Events of one subject, related object, reason and action are one series. */
 void event_normal(struct events *ev, const struct event_subject *about, const char *reason,
                   const char *action, const char *note);
 void event_warning(struct events *ev, const struct event_subject *about, const char *reason,
