@@ -216,6 +216,10 @@ static void set_option(struct parse *p, const struct cfg_section *s, const struc
     struct err e = {0};
     char variable[NAME_MAX_BYTES];
     const char *from_env = env(env_name(o, variable));
+    if (!from_env && o->env) {
+        (void)snprintf(variable, sizeof(variable), "%s", o->env);
+        from_env = env(variable);
+    }
     if (flag) {
         if (set_value(s, o, flag, &e) < 0)
             problem(p, "--%s: %s", o->name, e.text);
@@ -293,6 +297,8 @@ void cfg_print_help(const struct cfg_section *sections, size_t n_sections, struc
             add_choices(o, out);
             if (o->dflt)
                 buf_addf(out, " (default %s)", o->dflt);
+            if (o->env)
+                buf_addf(out, " (also %s)", o->env);
             buf_add_char(out, '\n');
         }
     }
@@ -311,8 +317,11 @@ void cfg_print_markdown(const struct cfg_section *sections, size_t n_sections, s
             buf_add_c(out, "| `");
             if (o->letter)
                 buf_addf(out, "-%c`, `", o->letter);
-            buf_addf(out, "--%s%s%s` | `%s` | ", o->name, arg_name(o) ? " " : "",
+            buf_addf(out, "--%s%s%s` | `%s`", o->name, arg_name(o) ? " " : "",
                      arg_name(o) ? arg_name(o) : "", env_name(o, variable));
+            if (o->env)
+                buf_addf(out, ", `%s`", o->env);
+            buf_add_c(out, " | ");
             if (o->dflt)
                 buf_addf(out, "`%s`", o->dflt);
             buf_addf(out, " | %s", o->help);

@@ -29,6 +29,7 @@ enum cfg_type {
 struct cfg_option {
     const char *name; /* "log-level" is --log-level and RAFTSMAN_LOG_LEVEL */
     char letter;      /* 0: no short form */
+    const char *env;  /* a further variable, for when the first is not set; NULL: none */
     enum cfg_type type;
     size_t offset;              /* where in the caller's struct */
     const char *dflt;           /* written as a user would; NULL: the zero value, shown as none */

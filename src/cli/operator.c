@@ -16,6 +16,7 @@ struct options {
     const char *lease_namespace;
     const char *image_repo;
     const char *watch_namespace;
+    int64_t max_disruptions;
 };
 
 #define OFFSET(field) offsetof(struct options, field)
@@ -63,14 +64,26 @@ static const struct cfg_option table[] = {
         .offset = OFFSET(image_repo),
         .dflt = "quay.io/coreos/etcd",
         .arg = "REPOSITORY",
+        .env = "ETCD_IMAGE_REPOSITORY",
         .help = "where etcd's images are; the tag is v and the version",
     },
     {
         .name = "watch-namespace",
         .type = CFG_STR,
         .offset = OFFSET(watch_namespace),
-        .arg = "NAMESPACE",
-        .help = "look after this namespace only; otherwise all",
+        .arg = "NAMESPACES",
+        .env = "WATCH_NAMESPACE",
+        .help = "look after these namespaces only; otherwise all",
+    },
+    {
+        .name = "max-concurrent-disruptions",
+        .type = CFG_INT,
+        .offset = OFFSET(max_disruptions),
+        .dflt = "5",
+        .min = 1,
+        .max = 10000,
+        .arg = "N",
+        .help = "clusters from which members may be removed at the same time",
     },
 };
 
@@ -91,12 +104,12 @@ static int run(const struct ctx *ctx, const void *opts, size_t n_args, const cha
     const struct kube_config_source source = {.kubeconfig = o->kubeconfig, .env = getenv};
     if (kube_config_load(ctx, &source, &config, e) < 0)
         return -1;
-    const bool one = o->watch_namespace && *o->watch_namespace;
     const struct engine_options engine = {
         .config = config,
         .metrics = metrics,
         .image_repo = o->image_repo,
-        .watch_namespace = one ? o->watch_namespace : NULL,
+        .watch_namespace = o->watch_namespace,
+        .max_disruptions = o->max_disruptions,
         .health_address = address(o->health_address),
         .metrics_address = address(o->metrics_address),
         .leader_elect = o->leader_elect,

@@ -21,7 +21,7 @@
 #include "etcd/cluster.h"
 #include "kube/client.h"
 
-enum { REFUSED_MS = 200 }; /* until etcd or the gate is asked again */
+enum { REFUSED_MS = 100 }; /* until etcd or the gate is asked again */
 
 static const char *member_name(const struct pass *p, size_t i)
 {
@@ -459,11 +459,13 @@ static int create_pod(const struct ctx *ctx, struct pass *p, size_t i, struct er
         return err_set(e, ERR_CONFLICT, 0, "volume of %s is not the one it was started on",
                        member_name(p, i));
     const struct seen_member *m = &p->seen.members[i];
+    /* Without etcd's word, what it said last; the founder votes from its first moment. */
+    const bool was_voter = p->members[i].view->voter || (m->bootstrap && p->seen.formed == NO);
     const struct pod_input in = {
         .member = member,
         .image_repo = p->engine->options->image_repo,
         .formed = p->seen.formed == YES,
-        .voter = (m->listed == YES && !m->learner) || (m->bootstrap && p->seen.formed == NO),
+        .voter = m->listed == YES ? !m->learner : m->listed == UNKNOWN && was_voter,
     };
     return create(ctx, p, &kube_pods, object_pod(&p->ident, &in), e);
 }
@@ -536,23 +538,34 @@ static int do_chore(const struct ctx *ctx, struct pass *p, size_t i, enum chore 
     return err_set(e, ERR_BUG, 0, "chore %d", (int)chore);
 }
 
-int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct err *e)
+int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e)
 {
-    /* Chores first: they keep alive what the step may need. One that fails does not stop the
-     * others, nor the step; the first failure is the pass's. */
-    struct err first = {0};
+    int rc = 0;
     for (size_t i = 0; i < p->seen.n_members; i++) {
         struct err one = {0};
         if (do_chore(ctx, p, i, member_decide(&p->seen, &p->seen.members[i]), &one) < 0 &&
-            first.code == ERR_NONE)
-            first = one;
+            rc == 0) {
+            *e = one;
+            rc = -1;
+        }
     }
+    return rc;
+}
+
+int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct err *e)
+{
+    /* Chores first: they keep alive what the step may need. One that fails does not stop the
+     * step; the first failure is the pass's. */
+    struct err first = {0};
+    (void)!pass_chores(ctx, p, &first);
     if (take_step(ctx, p, plan, e) < 0) {
         if (e->code != ERR_NOT_READY)
             return -1;
         /* "Not now" is an answer, not a failure. */
-        *plan = (struct plan){
-            .step = STEP_WAIT, .member = PLAN_NO_MEMBER, .reason = plan->reason, .recheck_ms = 200};
+        *plan = (struct plan){.step = STEP_WAIT,
+                              .member = PLAN_NO_MEMBER,
+                              .reason = plan->reason,
+                              .recheck_ms = REFUSED_MS};
         *e = (struct err){0};
     } else if (plan->step != STEP_WAIT) {
         log_info(

@@ -273,6 +273,8 @@ static struct plan decide_growth(const struct observed *s)
     for (size_t i = 0; i < s->n_members; i++)
         if (is_running(&s->members[i]) && !is_healthy_voter(&s->members[i]))
             return plan_wait("WaitingForMembers", SHORTLY_MS);
+    if (s->version_refused)
+        return plan_wait("VersionRefused", LATER_MS);
     return plan_step(STEP_CREATE_MEMBER, "ScalingUp");
 }
 
@@ -311,7 +313,8 @@ static struct plan decide_settled(const struct observed *s)
         return decide_shrinking(s);
     if (find(s, lost_its_volume))
         return plan_wait("VolumeLost", LATER_MS); /* the others could not do without it */
-    return plan_wait(cluster_complete(s) ? "Reconciled" : "WaitingForMembers", LATER_MS);
+    return cluster_complete(s) ? plan_wait("Reconciled", LATER_MS)
+                               : plan_wait("WaitingForMembers", SHORTLY_MS);
 }
 
 /* Nobody answers in a paused cluster, and that is as it should be: only waking can follow. */

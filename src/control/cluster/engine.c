@@ -8,8 +8,31 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "control/cluster/engine_internal.h"
+#include "control/runtime/queue.h"
+
+/* The prober brings a key back; these are for what it cannot see. */
+enum { SAFETY_MS = 10 * 1000, SETTLED_MS = 5 * 60 * 1000, SETTLED_FROM_MS = 30 * 1000 };
+
+/* When to look again, and when to ask the members again. */
+static int64_t come_back(const struct ctx *ctx, const struct pass *p, const struct plan *plan)
+{
+    struct prober *prober = p->engine->prober;
+    const bool settled = plan->step == STEP_WAIT && plan->recheck_ms >= SETTLED_FROM_MS;
+    int64_t after_ms = settled ? SETTLED_MS : SAFETY_MS;
+    if (!p->asked)
+        after_ms = plan->recheck_ms;
+    else if (plan->step != STEP_WAIT)
+        prober_stale(prober, p->key, true);
+    else
+        prober_next(prober, p->key, settled ? 0 : plan->recheck_ms);
+    const int64_t left_ms = (p->seen.deadline_s - clock_now_s(ctx->clock)) * 1000;
+    if (p->seen.deadline_s > 0 && left_ms > 0 && left_ms < after_ms)
+        after_ms = left_ms;
+    return after_ms;
+}
 
 static int reconcile(const struct ctx *ctx, struct worker *w, const struct objkey *key,
                      struct outcome *next, struct err *e)
@@ -19,15 +42,51 @@ static int reconcile(const struct ctx *ctx, struct worker *w, const struct objke
     pass_observe(ctx, &p, e);
     if (p.seen.exists == UNKNOWN)
         return err_wrap(e, "read EtcdCluster");
+    if (p.blind) { /* what etcd does not need to be asked for goes on */
+        next->after_ms = SAFETY_MS;
+        return pass_chores(ctx, &p, e);
+    }
     struct plan plan = cluster_decide(&p.seen, clock_now_s(ctx->clock));
+    if (plan.step == STEP_WAIT && (p.seen.exists == NO || cluster_complete(&p.seen)))
+        budget_release(g->disruptions, key);
     const int rc = pass_act(ctx, &p, &plan, e);
-    next->after_ms = plan.recheck_ms;
+    if (rc == 0)
+        next->after_ms = come_back(ctx, &p, &plan);
+    else
+        prober_stale(g->prober, key, false); /* the queue says when; then with fresh eyes */
     struct err unreported = {0};
     if (pass_report(ctx, &p, &plan, rc < 0 ? e : NULL, &unreported) < 0 && rc == 0) {
         *e = unreported;
         return -1;
     }
     return rc;
+}
+
+/* An answer of the members, in the prober's thread. */
+static void told(void *arg, const struct objkey *key, const struct health *h, bool news)
+{
+    struct engine *g = arg;
+    int64_t largest = 0;
+    for (size_t i = 0; i < h->n; i++)
+        if (h->members[i].db_bytes > largest)
+            largest = h->members[i].db_bytes;
+    if (largest > 0)
+        metric_set(g->db_bytes, (double)largest, key->ns, key->name);
+    if (news)
+        wq_add(g->queue, key);
+}
+
+static int start(const struct ctx *ctx, struct wq *queue, void *arg, struct err *e)
+{
+    struct engine *g = arg;
+    g->queue = queue;
+    return prober_start(ctx, g->prober, e);
+}
+
+static void stop(void *arg)
+{
+    struct engine *g = arg;
+    prober_join(g->prober);
 }
 
 static void register_metrics(struct engine *g, struct metrics *m)
@@ -57,6 +116,9 @@ static void register_metrics(struct engine *g, struct metrics *m)
                                                         .labels = {"step"}});
 }
 
+enum { KINDS = 6, NAMESPACES_MAX = 64 };
+_Static_assert((int)KINDS *NAMESPACES_MAX <= (int)MANAGER_SOURCES_MAX, "sources fit");
+
 /* One source per kind and watched namespace. */
 static size_t add_sources(const struct engine *g, const char *ns, struct watch_source *out)
 {
@@ -72,6 +134,29 @@ static size_t add_sources(const struct engine *g, const char *ns, struct watch_s
     return COUNT_OF(sources);
 }
 
+/* Cuts the list into names the sources borrow. Returns how many sources; -1: ERR_INVALID. */
+static int add_namespaces(const struct engine *g, char *list, struct watch_source *out,
+                          struct err *e)
+{
+    size_t n = 0;
+    struct str rest = str_c(list), each;
+    while (rest.n > 0) {
+        (void)str_cut(rest, ',', &each, &rest);
+        each = str_trim(each);
+        if (each.n == 0)
+            continue;
+        if (each.n > KUBE_NAMESPACE_MAX || n / KINDS == NAMESPACES_MAX)
+            return err_set(e, ERR_INVALID, 0,
+                           "--watch-namespace: at most %d namespaces, each of "
+                           "at most %d characters",
+                           NAMESPACES_MAX, KUBE_NAMESPACE_MAX);
+        char *ns = list + (each.p - list);
+        ns[each.n] = '\0'; /* over the comma or blank behind it */
+        n += add_sources(g, ns, out + n);
+    }
+    return (int)(n > 0 ? n : add_sources(g, NULL, out));
+}
+
 int engine_run(const struct ctx *ctx, const struct engine_options *o, struct err *e)
 {
     struct engine g = {.options = o,
@@ -81,21 +166,31 @@ int engine_run(const struct ctx *ctx, const struct engine_options *o, struct err
                        .pvcs = view_set_new(&view_pvcs),
                        .services = view_set_new(&view_services),
                        .pdbs = view_set_new(&view_pdbs)};
+    auto_free char *namespaces = xstrdup(o->watch_namespace ? o->watch_namespace : "");
     struct watch_source sources[MANAGER_SOURCES_MAX];
+    g.prober = prober_new(&(struct prober_options){
+        .clock = ctx->clock, .told = told, .arg = &g, .probe = etcd_probe});
+    g.disruptions = budget_new(ctx->clock, (size_t)o->max_disruptions);
     register_metrics(&g, o->metrics);
-    const size_t n = add_sources(&g, o->watch_namespace, sources);
+    const int n = add_namespaces(&g, namespaces, sources, e);
     const struct manager_options manager = {
         .config = o->config,
         .metrics = o->metrics,
-        .controller = {.name = "etcdcluster", .reconcile = reconcile, .arg = &g},
+        .controller = {.name = "etcdcluster",
+                       .reconcile = reconcile,
+                       .start = start,
+                       .stop = stop,
+                       .arg = &g},
         .sources = sources,
-        .n_sources = n,
+        .n_sources = (size_t)n,
         .lease_ns = o->lease_ns,
         .lease = o->leader_elect ? API_LEASE : NULL,
         .health_address = o->health_address,
         .metrics_address = o->metrics_address,
     };
-    const int rc = manager_run(ctx, &manager, e);
+    const int rc = n < 0 ? -1 : manager_run(ctx, &manager, e);
+    prober_free(g.prober);
+    budget_free(g.disruptions);
     view_set_free(g.clusters);
     view_set_free(g.members);
     view_set_free(g.pods);

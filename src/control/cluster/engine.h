@@ -15,8 +15,9 @@ struct engine_options {
     struct kube_config *config;
     struct metrics *metrics;
     const char *image_repo;      /* of etcd */
-    const char *watch_namespace; /* comma list; NULL or "": all */
+    const char *watch_namespace; /* comma list, blanks dropped; NULL or "": all */
     const char *health_address, *metrics_address;
+    int64_t max_disruptions; /* clusters disturbed at once */
     bool leader_elect;
     const char *lease_ns;
 };

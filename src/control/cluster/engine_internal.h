@@ -4,21 +4,26 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/metric.h"
+#include "control/cluster/budget.h"
 #include "control/cluster/decide.h"
 #include "control/cluster/engine.h"
+#include "control/cluster/health.h"
 #include "control/cluster/objects.h"
 #include "control/cluster/observed.h"
+#include "control/cluster/prober.h"
 #include "control/cluster/views.h"
 #include "control/runtime/manager.h"
 
 enum {
-    ENGINE_PROBE_MS = 1000, /* of one question to one member */
-    ENGINE_ETCD_MS = 5000,  /* of one change of membership */
+    ENGINE_ETCD_MS = 5000, /* of one change of membership */
     ENGINE_TEXT_MAX = 64 * 1024,
 };
 
 struct engine {
     const struct engine_options *options;
+    struct prober *prober;
+    struct budget *disruptions;
+    struct wq *queue; /* while passes run */
     struct view_set *clusters, *members, *pods, *pvcs, *services, *pdbs;
     struct metric *members_by_state, *has_leader, *quorum_margin, *db_bytes, *steps;
 };
@@ -29,10 +34,6 @@ struct pass_member {
     const struct pod_view *pod;
     const struct pvc_view *pvc;
     char *peer_url, *client_url; /* owned */
-    char *version;               /* it reported; owned, NULL: none */
-    uint64_t answered_id;        /* the member ID it answered with; 0: it did not */
-    uint64_t leader, term;       /* whom it takes for the leader, and since which election */
-    int64_t db_bytes;
 };
 
 /* Everything one pass knows and holds. */
@@ -46,12 +47,18 @@ struct pass {
     struct views member_views, pod_views, pvc_views, service_views;
     struct pass_member members[OBSERVED_MEMBERS_MAX]; /* in step with seen.members */
     struct observed seen;
-    uint64_t cluster_id; /* latched; 0: none */
-    struct err etcd_err; /* why etcd could not be asked; code ERR_NONE: it could */
+    uint64_t cluster_id;    /* latched; 0: none */
+    struct health health;   /* what the members said, in step with seen.members */
+    bool asked;             /* there is somebody to ask */
+    struct err version_err; /* why no member of the wanted version may join; ERR_NONE: it may */
+    bool blind;             /* and no answer yet: the prober brings the key back with it */
 };
 
 void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e);
 void pass_done(struct pass *p);
+
+/* The small work of each member. -1: *e of the first that failed; the others are done. */
+NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);
 
 /* Takes the step and the chores. Returns the plan as it turned out: a step etcd refused for now,
  * or the chokepoint did, becomes a wait with that reason. -1: *e. */
@@ -71,8 +78,10 @@ struct etcd_client;
 NODISCARD int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_client **out,
                         struct err *e);
 
-/* Asks the members and fills the etcd side of p->seen. */
-void pass_probe(const struct ctx *ctx, struct pass *p);
+/* Fills the etcd side of p->seen with what the prober knows, or makes the pass blind. */
+void pass_look(struct pass *p);
+/* The same by asking now. */
+void pass_ask(const struct ctx *ctx, struct pass *p);
 
 /* A client of this member alone. */
 NODISCARD int pass_dial_one(const struct ctx *ctx, struct pass *p, size_t i,

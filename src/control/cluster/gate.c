@@ -27,12 +27,7 @@ struct tally {
 static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tally *t, struct err *e)
 {
     /* A fresh look through the same questions; the pass's own facts are replaced by it. */
-    for (size_t i = 0; i < p->seen.n_members; i++) {
-        p->seen.members[i].listed = UNKNOWN;
-        p->seen.members[i].healthy = UNKNOWN;
-        p->seen.members[i].leads = false;
-    }
-    pass_probe(ctx, p);
+    pass_ask(ctx, p);
     if (ctx_check(ctx, e) < 0)
         return -1;
     *t = (struct tally){0};
@@ -43,7 +38,8 @@ static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tall
         t->voters++;
         if (i == target || m->healthy != YES)
             continue;
-        const struct pass_member *said = &p->members[i], *before = &p->members[t->successor];
+        const struct health_member *said = &p->health.members[i];
+        const struct health_member *before = &p->health.members[t->successor];
         t->disagree =
             t->disagree ||
             (t->good_others > 0 && (said->leader != before->leader || said->term != before->term));
@@ -68,7 +64,13 @@ static int move_leader(const struct ctx *ctx, struct pass *p, size_t from, size_
 
 int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *e)
 {
+    enum { VIEWS_MAX_MS = 60 * 1000 };
     struct tally t;
+    if (watcher_age_ms(p->worker->watcher) > VIEWS_MAX_MS)
+        return refuse(e, "ViewsStale", "what is known of Pods and volumes is over a minute old");
+    if (!budget_take(p->engine->disruptions, p->key))
+        return refuse(e, "DisruptionBudget",
+                      "as many other clusters as allowed are being changed at this moment");
     if (ask(ctx, p, target, &t, e) < 0)
         return -1;
     const struct seen_member *m = &p->seen.members[target];

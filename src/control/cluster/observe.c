@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "control/cluster/engine_internal.h"
 #include "control/cluster/target.h"
+#include "etcd/version.h"
 #include "kube/client.h"
 
 static uint64_t hex_u64(const char *text)
@@ -134,6 +135,27 @@ static void observe_members(struct pass *p)
     }
 }
 
+/* A new member's binary may not be older than the cluster, nor more than one minor newer. */
+static void observe_version(struct pass *p)
+{
+    struct etcd_version lowest = {0}, each, wanted;
+    struct err *e = &p->version_err;
+    struct err ignored = {0};
+    bool any = false;
+    for (size_t i = 0; i < p->health.n; i++) {
+        if (etcd_version_parse(str_c(p->health.members[i].version), &each, &ignored) < 0)
+            continue;
+        if (!any || etcd_version_cmp(each, lowest) < 0)
+            lowest = each;
+        any = true;
+    }
+    if (!any)
+        return;
+    p->seen.version_refused =
+        etcd_version_parse(str_c(jstr(p->target, "version", "")), &wanted, e) < 0 ||
+        etcd_join_check(wanted, lowest, e) < 0;
+}
+
 void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e)
 {
     struct engine *g = p->engine;
@@ -155,8 +177,12 @@ void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e)
         observe_services(p);
     }
     observe_members(p);
-    if (p->cluster)
-        pass_probe(ctx, p);
+    if (p->cluster && !p->seen.deleting) {
+        pass_look(p);
+        observe_version(p);
+    } else {
+        prober_forget(g->prober, p->key); /* whatever etcd says, everything goes */
+    }
 }
 
 void pass_done(struct pass *p)
@@ -164,7 +190,6 @@ void pass_done(struct pass *p)
     for (size_t i = 0; i < p->seen.n_members; i++) {
         free(p->members[i].peer_url);
         free(p->members[i].client_url);
-        free(p->members[i].version);
     }
     views_done(&p->member_views);
     views_done(&p->pod_views);

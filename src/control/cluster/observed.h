@@ -59,6 +59,7 @@ struct observed {
     const char *unsupported; /* what it uses that this release does not do; borrowed, static */
     bool target_latched;     /* status.observed and status.clusterToken are there */
     bool spec_changed;       /* spec differs from the target */
+    bool version_refused;    /* a new member of the target's version could not join */
     int32_t want;            /* replicas of the target */
     int64_t deadline_s;      /* status.progressDeadline; 0: none */
 

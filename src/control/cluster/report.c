@@ -103,8 +103,8 @@ static void judge_available(const struct pass *p, const struct plan *plan, const
         judge_paused(p, v);
     else if (s->formed != YES)
         set_verdict(v, "False", plan->reason, "the first member does not answer yet%s%s",
-                    p->etcd_err.code != ERR_NONE ? ": " : "",
-                    p->etcd_err.code != ERR_NONE ? p->etcd_err.text : "");
+                    p->health.err.code != ERR_NONE ? ": " : "",
+                    p->health.err.code != ERR_NONE ? p->health.err.text : "");
     else if (s->quorum == NO)
         set_verdict(v, "False", "QuorumLost", "%zu/%d members ready: quorum lost", n->ready,
                     s->want);
@@ -128,6 +128,8 @@ static void judge_progressing(const struct pass *p, const struct plan *plan, con
         set_verdict(v, "False", "Paused", "%s", "");
     else if (cluster_complete(s))
         set_verdict(v, "False", "Reconciled", "the target is reached");
+    else if (s->version_refused && n->running < (size_t)s->want)
+        set_verdict(v, "True", "VersionRefused", "no member is added: %s", p->version_err.text);
     else if (s->formed == YES && n->running < (size_t)s->want)
         set_verdict(v, "True", "ScalingUp", "%zu of %d members", n->running, s->want);
     else if (s->formed == YES && n->running > (size_t)s->want)
@@ -208,14 +210,14 @@ static json_t *members_of(const struct pass *p)
     for (size_t i = 0; i < p->seen.n_members; i++) {
         const struct seen_member *m = &p->seen.members[i];
         const char *role = m->learner ? "Learner" : m->leads ? "Leader" : "Voter";
-        const char *version = p->members[i].version;
+        const char *version = p->health.members[i].version;
         bool healthy = m->healthy == YES;
         const bool known = m->healthy != UNKNOWN || was_healthy(p, m->name, &healthy);
         (void)json_array_append_new(
             list,
             JOBJ(J("name", js(m->name)), J_IF(m->listed == YES, "id", jsf("%016" PRIx64, m->id)),
                  J_IF(m->listed == YES, "role", js(role)), J_IF(known, "healthy", jb(healthy)),
-                 J_IF(version && *version, "version", js(version))));
+                 J_IF(*version, "version", js(version))));
     }
     return list;
 }
@@ -316,7 +318,7 @@ static int write_status(const struct ctx *ctx, struct pass *p, const struct kube
 static bool has_joined(const struct pass *p, size_t i)
 {
     const struct seen_member *m = &p->seen.members[i];
-    return m->listed == YES && p->members[i].answered_id == m->id;
+    return m->listed == YES && p->health.members[i].id == m->id;
 }
 
 static void judge_member(const struct pass *p, size_t i, struct verdict *v)
@@ -343,7 +345,7 @@ static bool member_up_to_date(const struct pass *p, size_t i, const struct verdi
     const struct seen_member *m = &p->seen.members[i];
     const struct member_view *view = p->members[i].view;
     const struct pod_view *pod = p->members[i].pod;
-    const char *version = p->members[i].version;
+    const char *version = p->health.members[i].version;
     const bool voter = m->listed == YES && !m->learner;
     if (strcmp(istr_text(view->ready), v->reason) != 0)
         return false;
@@ -354,7 +356,7 @@ static bool member_up_to_date(const struct pass *p, size_t i, const struct verdi
         return false;
     if (m->dormant && !uid_is_zero(view->pod_uid))
         return false;
-    return !version || !*version || strcmp(istr_text(view->version), version) == 0;
+    return !*version || strcmp(istr_text(view->version), version) == 0;
 }
 
 static char *uid_print(const unsigned char uid[VIEW_UID_BYTES])
@@ -368,7 +370,7 @@ static char *uid_print(const unsigned char uid[VIEW_UID_BYTES])
 static int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
     const struct seen_member *m = &p->seen.members[i];
-    const char *name = m->name, *version = p->members[i].version;
+    const char *name = m->name, *version = p->health.members[i].version;
     struct verdict ready = {0};
     json_auto_t *live = NULL;
     judge_member(p, i, &ready);
@@ -402,7 +404,7 @@ static int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct
     (void)json_object_set_new(
         status, "selector",
         jsf("%s=%s,%s=%s", API_LABEL_CLUSTER, p->key->name, API_LABEL_COMPONENT, name));
-    if (version && *version)
+    if (*version)
         (void)json_object_set_new(status, "version", js(version));
     return write_status(ctx, p, &kind_members, live, status, e);
 }
@@ -455,12 +457,16 @@ static void report_event(struct pass *p, const struct plan *plan)
     for (size_t i = 0; i < COUNT_OF(told); i++) {
         if (told[i].step != plan->step)
             continue;
-        const struct event_subject about = {
-            .kind = &kind_clusters, .ns = p->key->ns, .name = p->key->name, .uid = p->ident.uid};
+        const char *member =
+            plan->member != PLAN_NO_MEMBER ? p->seen.members[plan->member].name : NULL;
+        const struct event_subject about = {.kind = &kind_clusters,
+                                            .ns = p->key->ns,
+                                            .name = p->key->name,
+                                            .uid = p->ident.uid,
+                                            .related_kind = member ? &kind_members : NULL,
+                                            .related = member};
         char note[EVENT_NOTE_MAX];
-        const bool member = plan->member != PLAN_NO_MEMBER;
-        (void)snprintf(note, sizeof(note), "%s%s%s",
-                       member ? p->seen.members[plan->member].name : "", member ? " " : "",
+        (void)snprintf(note, sizeof(note), "%s%s%s", member ? member : "", member ? " " : "",
                        told[i].text);
         if (strcmp(plan->reason, "VolumeLost") == 0)
             event_warning(p->worker->events, &about, plan->reason, told[i].action, note);
@@ -483,16 +489,11 @@ static void report_metrics(struct pass *p)
         return;
     }
     const struct sums n = sum_up(p);
-    int64_t largest = 0;
-    for (size_t i = 0; i < p->seen.n_members; i++)
-        if (p->members[i].db_bytes > largest)
-            largest = p->members[i].db_bytes;
     metric_set(g->members_by_state, (double)n.ready, ns, name, "ready");
     metric_set(g->members_by_state, (double)(n.running - n.ready), ns, name, "unready");
     metric_set(g->has_leader, leader_name(p) ? 1 : 0, ns, name);
     const size_t quorum = n.voters / 2 + 1;
     metric_set(g->quorum_margin, (double)n.healthy_voters - (double)quorum, ns, name);
-    metric_set(g->db_bytes, (double)largest, ns, name);
 }
 
 int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,

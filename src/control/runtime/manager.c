@@ -109,7 +109,7 @@ static void work(void *arg)
 {
     struct manager *m = arg;
     struct err e = {0};
-    struct worker w = {.events = m->events, .arg = m->o->controller.arg};
+    struct worker w = {.events = m->events, .watcher = m->watcher, .arg = m->o->controller.arg};
     if (kube_client_new(&m->work, m->o->config, &w.kube, &e) < 0) {
         log_error(m->work.log, "worker did not start", KV_ERR(&e));
     } else {
@@ -256,6 +256,9 @@ static int set_up(const struct ctx *ctx, struct manager *m, struct err *e)
 
 static int start_workers(struct manager *m, struct err *e)
 {
+    const struct controller *c = &m->o->controller;
+    if (c->start && c->start(&m->work, m->queue, c->arg, e) < 0)
+        return -1;
     int n = m->o->workers > 0 ? m->o->workers : MANAGER_WORKERS;
     if (n > MANAGER_WORKERS_MAX)
         n = MANAGER_WORKERS_MAX;
@@ -307,6 +310,8 @@ static void end(const struct ctx *ctx, struct manager *m)
     cancel_fire(&m->stop_work);
     for (size_t i = 0; i < MANAGER_WORKERS_MAX; i++)
         thread_join(&m->workers[i]);
+    if (m->o->controller.stop)
+        m->o->controller.stop(m->o->controller.arg);
     if (m->events)
         events_stop(m->events);
     cancel_fire(&m->stop_infra);

@@ -22,7 +22,7 @@ struct wq;
 enum {
     MANAGER_WORKERS = 4,
     MANAGER_WORKERS_MAX = 64,
-    MANAGER_SOURCES_MAX = 32,
+    MANAGER_SOURCES_MAX = 512,
     MANAGER_GRACE_MS = 3000, /* for steps under way when a stop comes */
     MANAGER_CALL_MS = 5000,  /* a worker's API call; less if the lease leaves less */
     MANAGER_PASS_MS = 60000, /* one reconcile */
@@ -37,7 +37,8 @@ struct outcome {
 struct worker {
     struct kube_client *kube;
     struct events *events;
-    void *arg; /* the controller's */
+    struct watcher *watcher; /* whose age says how old the views may be */
+    void *arg;               /* the controller's */
 };
 
 struct controller {
@@ -46,6 +47,11 @@ struct controller {
      * soon, any other at the capped backoff. */
     int (*reconcile)(const struct ctx *ctx, struct worker *w, const struct objkey *key,
                      struct outcome *next, struct err *e);
+    /* Threads of the controller's own; may be NULL. `start` is called before the first pass, when
+     * this process leads and has seen the world; `stop` after the last one, when ctx is
+     * cancelled. The queue may be fed until then. */
+    int (*start)(const struct ctx *ctx, struct wq *queue, void *arg, struct err *e);
+    void (*stop)(void *arg);
     void *arg;
 };
 

@@ -90,6 +90,9 @@ static const struct {
 
     {"grow when all are healthy", FORMED(3, MEMBERS(1, VOTER("a"))), STEP_CREATE_MEMBER,
      "ScalingUp", PLAN_NO_MEMBER},
+    {"do not grow with a version that cannot join",
+     FORMED(3, .version_refused = true, MEMBERS(1, VOTER("a"))), STEP_WAIT, "VersionRefused",
+     PLAN_NO_MEMBER},
     {"do not grow while one is not healthy",
      FORMED(3, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = NO))), STEP_WAIT, "WaitingForMembers",
      PLAN_NO_MEMBER},
