@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "etcd/client_internal.h"
 #include "etcd/errors.h"
@@ -395,6 +396,8 @@ int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const str
         const bool prepared = prepare(&mine, c, i, rpc, e) == 0;
         if (prepared && exchange(rpc->mutating ? ctx : &mine, c, i, rpc, request, out, e) == 0) {
             succeeded(c, i);
+            if (rpc->mutating)
+                fault_called("etcd", rpc->path);
             return 0;
         }
         if (token_is_stale(e) && c->user && !renewed && !rpc->open) {

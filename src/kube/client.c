@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/ctx.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "kube/client_internal.h"
 #include "kube/config.h"
@@ -218,6 +219,8 @@ static int call(const struct ctx *parent, struct kube_client *k, const struct ca
         kube_status_error(resp, is_mutating(c), e);
         return wrap(c, e);
     }
+    if (is_mutating(c))
+        fault_called(c->method, buf_cstr(&url) + strlen(kube_config_server(k->config)));
     return 0;
 }
 
