@@ -562,6 +562,7 @@ int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct er
         if (e->code != ERR_NOT_READY)
             return -1;
         /* "Not now" is an answer, not a failure. */
+        log_debug(ctx->log, "step refused for now", KV("step", step_name(plan->step)), KV_ERR(e));
         *plan = (struct plan){.step = STEP_WAIT,
                               .member = PLAN_NO_MEMBER,
                               .reason = plan->reason,
