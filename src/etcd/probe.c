@@ -359,7 +359,7 @@ static void step(struct probe *p, int64_t now_ms)
     if (p->stage == STAGE_LOGIN && (p->login || grpc_conn_open(p->conn))) {
         step_login(p, now_ms);
         if (p->stage != STAGE_OVER)
-            grpc_conn_step(p->conn); /* send what was just asked */
+            grpc_conn_step(p->conn); /* send what was just asked; has_news() minds what it reads */
     }
     if (p->stage == STAGE_ASK)
         step_ask(p, now_ms);
@@ -414,10 +414,16 @@ static void begin_some(const struct ctx *ctx, struct probe *p, size_t n)
     }
 }
 
-/* Whether a member that waited for somebody else's token has something to do now. */
-static bool has_token_news(const struct probe *p)
+/* Whether a member has something to do that its socket will not tell about: an answer that was
+ * read in passing, a connection that ended, somebody else's token. */
+static bool has_news(const struct probe *p)
 {
     const struct etcd_login *l = p->target->login;
+    if (grpc_conn_error(p->conn) || (p->login && grpc_call_over(p->login)))
+        return true;
+    for (size_t i = 0; i < QUESTIONS; i++)
+        if (p->calls[i] && grpc_call_over(p->calls[i]))
+            return true;
     if (!l || p->stage != STAGE_LOGIN || p->login || !grpc_conn_open(p->conn))
         return false;
     return l->token || l->off || l->denied.code != ERR_NONE || (!l->busy && !p->declined);
@@ -435,7 +441,7 @@ static int wait_any(const struct ctx *ctx, struct probe *p, size_t n, struct pol
         if (p[i].stage == STAGE_WAITING || p[i].stage == STAGE_OVER)
             continue;
         grpc_conn_poll(p[i].conn, &fds[i], &p[i].timer_ms);
-        p[i].timer_ms = has_token_news(&p[i]) ? 0 : earlier(p[i].timer_ms, p[i].until_ms);
+        p[i].timer_ms = has_news(&p[i]) ? 0 : earlier(p[i].timer_ms, p[i].until_ms);
         until_ms = earlier(until_ms, p[i].timer_ms);
     }
     const size_t cancels = ctx_poll_fds(ctx, fds + n);

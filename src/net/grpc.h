@@ -55,7 +55,9 @@ bool grpc_conn_open(const struct grpc_conn *c);   /* dialing is over */
 const struct err *grpc_conn_error(const struct grpc_conn *c); /* why it closed; NULL: it did not */
 
 /* For a foreign poll loop: what to wait for, and until when (boot time) at the latest. Then step,
- * whatever happened. fd is -1 when there is nothing to wait for but time. */
+ * whatever happened. fd is -1 when there is nothing to wait for but time. A step may end any call
+ * of the connection, and the socket does not tell about what was read: look at the calls between
+ * the last step and the wait. */
 void grpc_conn_poll(const struct grpc_conn *c, struct pollfd *out, int64_t *until_ms);
 void grpc_conn_step(struct grpc_conn *c);
 
@@ -103,6 +105,9 @@ NODISCARD int grpc_call_next(const struct ctx *ctx, struct grpc_call *call, stru
 /* What the server said so far. has_code with a code that is not OK: the error above came from
  * this, so a caller who knows the server's texts may read them. */
 const struct grpc_status *grpc_call_status(const struct grpc_call *call);
+
+/* Whether nothing more comes from the connection: what is left is to peek. */
+bool grpc_call_over(const struct grpc_call *call);
 
 /* What the ctx ending means for this call: see above. Fills *e from the ctx error in it. */
 int grpc_call_abandoned(const struct grpc_call *call, struct err *e);

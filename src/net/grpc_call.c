@@ -213,6 +213,11 @@ const struct grpc_status *grpc_call_status(const struct grpc_call *call)
     return &call->status;
 }
 
+bool grpc_call_over(const struct grpc_call *call)
+{
+    return call->over;
+}
+
 int grpc_call_peek(struct grpc_call *call, struct str *message, bool *over, struct err *e)
 {
     *over = false;

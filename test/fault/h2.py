@@ -10,7 +10,8 @@ import struct
 import threading
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 6, 7, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+WINDOW_UPDATE, CONTINUATION = 8, 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 NO_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL, CALM = 0, 2, 7, 8, 11
 FRAME_MAX = 16384
@@ -92,6 +93,8 @@ def _read(sock, n):
 
 def _serve(sock, script, count):
     with contextlib.suppress(OSError):
+        if sock.family != socket.AF_UNIX:  # what is said in pieces travels in pieces
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if _read(sock, len(PREFACE)) != PREFACE:
             return
         sock.sendall(frame(SETTINGS, 0, 0))

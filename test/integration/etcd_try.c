@@ -3,6 +3,7 @@
  * out and how long it took; the Python test is the judge. Ends with 0 unless it is misused.
  *
  *     etcd_try get|put|delete|status|members|defrag|snapshot|lease|probe KEY [options]
+ *     etcd_try probe --count N          so many rounds, each with a new login
  *     etcd_try write --count N          keep writing, whatever happens to the server
  *     etcd_try follow --rev R --count N watch everything from R to revision N
  *     etcd_try slow-watch, token-expiry, second-call */
@@ -131,9 +132,10 @@ static int try_second_call(struct err *e)
     return try_put(e);
 }
 
-static void probe(void)
+static void probe_once(void)
 {
     struct err e = {0};
+    started_ms = clock_boot_ms(&clock_real);
     struct etcd_login login = {.user = args.user, .password = buf_cstr(&args.password)};
     struct etcd_probe_target *targets = xcalloc(args.n_endpoints, sizeof(*targets));
     struct etcd_probe_answer *answers = xcalloc(args.n_endpoints, sizeof(*answers));
@@ -154,6 +156,14 @@ static void probe(void)
     free(targets);
     free(answers);
     print(JOBJ(J("outcomes", list), J("ms", ji(clock_boot_ms(&clock_real) - started_ms))));
+}
+
+static void probe(void)
+{
+    int64_t round = 0;
+    do
+        probe_once();
+    while (++round < args.count);
 }
 
 /* --- Long runs */

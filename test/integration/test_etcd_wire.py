@@ -215,6 +215,37 @@ def test_a_server_of_another_kind_is_unavailable(bytes_said):
         assert attempt("put", url)["code"] in (NOT_DONE, PERHAPS)
 
 
+def chatty(c):
+    """Frames that mean little, each on its own, so that the answer comes while we are busy."""
+    for _ in range(40):
+        c.frame(h2.WINDOW_UPDATE, 0, (1).to_bytes(4), stream=0)
+    c.answer(b"\x12\x05token" if c.stream == 1 else b"")
+
+
+def chatty_and_gone(c):
+    for _ in range(40):
+        c.frame(h2.WINDOW_UPDATE, 0, (1).to_bytes(4), stream=0)
+    c.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"), [(chatty, "answered"), (chatty_and_gone, "refused")]
+)
+def test_a_probe_notices_an_answer_whenever_it_comes(tmp_path, script, outcome):
+    password = tmp_path / "password"
+    password.write_text("secret")
+    rounds = 200
+    login = ("--user", "root", "--password-file", password, "--count", rounds)
+    with h2.server(script) as (url, _):
+        out = etcd_programs.run(
+            "etcd_try", "probe", "--endpoints", url, "--timeout-ms", 10000, *login
+        )
+    results = [json.loads(line) for line in out.splitlines()]
+    assert len(results) == rounds
+    assert {o for r in results for o in r["outcomes"]} == {outcome}
+    assert max(r["ms"] for r in results) < 5000, "an answer that was read lay until the deadline"
+
+
 @pytest.mark.parametrize("verb", ["put", "get"])
 def test_a_black_hole_ends_at_the_deadline(verb):
     with proxy.black_hole() as url:
