@@ -29,6 +29,7 @@ class Election:
         self.duration, self.retry = duration, retry
         self.api = Api(control_plane.kubeconfig)
         self.flags = [
+            "--namespaces=default",  # what others left elsewhere is not ours to copy
             f"--lease={name}",
             f"--lease-duration={duration}s",
             f"--renew-deadline={renew}s",
