@@ -20,8 +20,12 @@
 #include "etcd/client.h"
 #include "etcd/cluster.h"
 #include "kube/client.h"
+#include "kube/condition.h"
 
-enum { REFUSED_MS = 100 }; /* until etcd or the gate is asked again */
+enum {
+    REFUSED_MS = 100, /* until etcd or the gate is asked again */
+    CHORES_MAX = 6,   /* of one member in one pass */
+};
 
 static const char *member_name(const struct pass *p, size_t i)
 {
@@ -439,9 +443,19 @@ static int record_pvc(const struct ctx *ctx, struct pass *p, size_t i, struct er
                                    .sub = "status",
                                    .resource_version =
                                        jstr(member, "metadata.resourceVersion", NULL)};
+    /* The first word about its readiness goes with it, to save a write. */
+    json_auto_t *conditions = JARR();
+    const struct condition unready = {.type = "Ready",
+                                      .status = "False",
+                                      .reason = "PodNotReady",
+                                      .message = "it has no Pod yet",
+                                      .generation = jint(member, "metadata.generation", 0)};
+    (void)condition_set(conditions, &unready, clock_wall_us(ctx->clock));
+    const bool first = !jget(member, "status.conditions");
     return patch(ctx, p, &kind_members, member_name(p, i), &how,
-                 JOBJ(J("status", JOBJ(J("pvcName", js(name)),
-                                       J("pvcUID", js(jstr(pvc, "metadata.uid", "")))))),
+                 JOBJ(J("status",
+                        JOBJ(J("pvcName", js(name)), J("pvcUID", js(jstr(pvc, "metadata.uid", ""))),
+                             J_IF(first, "conditions", json_incref(conditions))))),
                  e);
 }
 
@@ -538,13 +552,56 @@ static int do_chore(const struct ctx *ctx, struct pass *p, size_t i, enum chore 
     return err_set(e, ERR_BUG, 0, "chore %d", (int)chore);
 }
 
+/* What is true of a member once its chore is done, so that the next one can follow at once. */
+static void note_chore(struct seen_member *m, enum chore chore)
+{
+    switch (chore) {
+    case CHORE_ADD_FINALIZER:
+        m->finalizer = true;
+        break;
+    case CHORE_CREATE_PVC:
+        m->pvc = OURS;
+        break;
+    case CHORE_RECORD_PVC:
+        m->pvc_recorded = true;
+        m->pvc_changed = false; /* it is the one that was recorded */
+        break;
+    case CHORE_CREATE_POD:
+        m->pod = OURS;
+        m->listed = UNKNOWN; /* its label was just set by what is known */
+        break;
+    case CHORE_DELETE_POD:
+        m->pod_terminating = true;
+        break;
+    case CHORE_LABEL_POD:
+        m->pod_labeled_voter = !m->pod_labeled_voter;
+        break;
+    case CHORE_NONE:
+        break;
+    }
+}
+
+/* All chores of one member, from its volume to its Pod. */
+static int do_chores(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    struct seen_member m = p->seen.members[i]; /* the pass goes on with what it observed */
+    for (int n = 0; n < CHORES_MAX; n++) {
+        const enum chore chore = member_decide(&p->seen, &m);
+        if (chore == CHORE_NONE)
+            break;
+        if (do_chore(ctx, p, i, chore, e) < 0)
+            return -1;
+        note_chore(&m, chore);
+    }
+    return 0;
+}
+
 int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; i < p->seen.n_members; i++) {
         struct err one = {0};
-        if (do_chore(ctx, p, i, member_decide(&p->seen, &p->seen.members[i]), &one) < 0 &&
-            rc == 0) {
+        if (do_chores(ctx, p, i, &one) < 0 && rc == 0) {
             *e = one;
             rc = -1;
         }
@@ -565,7 +622,7 @@ int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct er
         log_debug(ctx->log, "step refused for now", KV("step", step_name(plan->step)), KV_ERR(e));
         *plan = (struct plan){.step = STEP_WAIT,
                               .member = PLAN_NO_MEMBER,
-                              .reason = plan->reason,
+                              .reason = p->refused ? p->refused : plan->reason,
                               .recheck_ms = REFUSED_MS};
         *e = (struct err){0};
     } else if (plan->step != STEP_WAIT) {

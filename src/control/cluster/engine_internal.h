@@ -47,8 +47,10 @@ struct pass {
     struct views member_views, pod_views, pvc_views, service_views;
     struct pass_member members[OBSERVED_MEMBERS_MAX]; /* in step with seen.members */
     struct observed seen;
-    uint64_t cluster_id;    /* latched; 0: none */
-    struct health health;   /* what the members said, in step with seen.members */
+    uint64_t cluster_id;  /* latched; 0: none */
+    struct health health; /* what the members said, in step with seen.members */
+    const char *refused;  /* why the gate refused, CamelCase and static; NULL: it did not */
+    char refused_text[160];
     bool asked;             /* there is somebody to ask */
     struct err version_err; /* why no member of the wanted version may join; ERR_NONE: it may */
     bool blind;             /* and no answer yet: the prober brings the key back with it */
@@ -88,8 +90,8 @@ NODISCARD int pass_dial_one(const struct ctx *ctx, struct pass *p, size_t i,
                             struct etcd_client **out, struct err *e);
 
 /* The one gate before a member is removed: asks every other voter, now, for its own linearizable
- * read. 0: go. -1 with ERR_NOT_READY: not now, and why, in e->reason. If the target leads,
- * leadership is moved first and the answer is LeaderMoved. */
+ * read. 0: go. -1 with ERR_NOT_READY: not now, and why, in p->refused. If the target leads,
+ * leadership is moved first, and the answer is to come again. */
 NODISCARD int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *e);
 
 /* The ID etcd computes for a cluster founded by this one member. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The chokepoint. Nothing that can cost availability is done before the voters that remain have
  * said themselves, at this moment, that they hold quorum. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +11,17 @@
 #include "etcd/cluster.h"
 #include "etcd/maintenance.h"
 
-static int refuse(struct err *e, const char *reason, const char *text)
+/* What a person is told is the reason; that leadership moves is over before anybody reads it. */
+static int refuse(struct pass *p, const char *reason, struct err *e, const char *fmt, ...)
+    FORMAT(4, 5);
+static int refuse(struct pass *p, const char *reason, struct err *e, const char *fmt, ...)
 {
-    err_set(e, ERR_NOT_READY, 0, "%s", text);
-    (void)snprintf(e->reason, sizeof(e->reason), "%s", reason);
-    return -1;
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(p->refused_text, sizeof(p->refused_text), fmt, ap);
+    va_end(ap);
+    p->refused = reason;
+    return err_set(e, ERR_NOT_READY, 0, "%s: %s", reason, p->refused_text);
 }
 
 /* What the voters say, asked anew. */
@@ -59,7 +66,7 @@ static int move_leader(const struct ctx *ctx, struct pass *p, size_t from, size_
         etcd_move_leader(&limited, c, 0, p->seen.members[to].id, e) < 0)
         return err_wrap(e, "move leadership from %s to %s", p->seen.members[from].name,
                         p->seen.members[to].name);
-    return refuse(e, "LeaderMoved", "leadership was moved away first");
+    return err_set(e, ERR_NOT_READY, 0, "leadership was moved away first");
 }
 
 int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *e)
@@ -67,25 +74,22 @@ int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *
     enum { VIEWS_MAX_MS = 60 * 1000 };
     struct tally t;
     if (watcher_age_ms(p->worker->watcher) > VIEWS_MAX_MS)
-        return refuse(e, "ViewsStale", "what is known of Pods and volumes is over a minute old");
+        return refuse(p, "ViewsStale", e, "what is known of Pods and volumes is over a minute old");
     if (!budget_take(p->engine->disruptions, p->key))
-        return refuse(e, "DisruptionBudget",
+        return refuse(p, "DisruptionBudget", e,
                       "as many other clusters as allowed are being changed at this moment");
     if (ask(ctx, p, target, &t, e) < 0)
         return -1;
     const struct seen_member *m = &p->seen.members[target];
     if (p->seen.quorum != YES || m->listed == UNKNOWN)
-        return refuse(e, "QuorumLost", "etcd does not answer a linearizable read");
+        return refuse(p, "QuorumLost", e, "etcd does not answer a linearizable read");
     const bool votes = m->listed == YES && !m->learner;
     const size_t need = votes ? (t.voters - 1) / 2 + 1 : t.voters / 2 + 1;
-    if (t.good_others < need) {
-        char text[128];
-        (void)snprintf(text, sizeof(text), "%zu other voters answer, %zu are needed", t.good_others,
-                       need);
-        return refuse(e, "WaitingForQuorum", text);
-    }
+    if (t.good_others < need)
+        return refuse(p, "WaitingForQuorum", e, "%zu other voters answer, %zu are needed",
+                      t.good_others, need);
     if (t.disagree)
-        return refuse(e, "LeaderChanging", "the voters do not agree on a leader");
+        return refuse(p, "LeaderChanging", e, "the voters do not agree on a leader");
     if (m->leads)
         return move_leader(ctx, p, target, t.successor, e);
     return 0;

@@ -85,6 +85,14 @@ static void judge_paused(const struct pass *p, struct verdict *v)
                                       : "paused before anything was written");
 }
 
+/* That nobody listens yet is how every start begins, and worth no write. */
+static void judge_seed(const struct pass *p, const struct plan *plan, struct verdict *v)
+{
+    const bool worth_it = p->health.err.code != ERR_NONE && p->health.err.code != ERR_UNAVAILABLE;
+    set_verdict(v, "False", plan->reason, "the first member does not answer yet%s%s",
+                worth_it ? ": " : "", worth_it ? p->health.err.text : "");
+}
+
 /* Status NULL: leave the condition as it is. */
 static void judge_available(const struct pass *p, const struct plan *plan, const struct sums *n,
                             struct verdict *v)
@@ -102,9 +110,7 @@ static void judge_available(const struct pass *p, const struct plan *plan, const
     else if (s->want == 0)
         judge_paused(p, v);
     else if (s->formed != YES)
-        set_verdict(v, "False", plan->reason, "the first member does not answer yet%s%s",
-                    p->health.err.code != ERR_NONE ? ": " : "",
-                    p->health.err.code != ERR_NONE ? p->health.err.text : "");
+        judge_seed(p, plan, v);
     else if (s->quorum == NO)
         set_verdict(v, "False", "QuorumLost", "%zu/%d members ready: quorum lost", n->ready,
                     s->want);
@@ -128,6 +134,8 @@ static void judge_progressing(const struct pass *p, const struct plan *plan, con
         set_verdict(v, "False", "Paused", "%s", "");
     else if (cluster_complete(s))
         set_verdict(v, "False", "Reconciled", "the target is reached");
+    else if (p->refused)
+        set_verdict(v, "True", p->refused, "%s", p->refused_text);
     else if (s->version_refused && n->running < (size_t)s->want)
         set_verdict(v, "True", "VersionRefused", "no member is added: %s", p->version_err.text);
     else if (s->formed == YES && n->running < (size_t)s->want)
@@ -352,7 +360,9 @@ static bool member_up_to_date(const struct pass *p, size_t i, const struct verdi
     if ((has_joined(p, i) && view->member_id != m->id) ||
         (m->listed == YES && view->voter != voter))
         return false;
-    if (m->pod == OURS && !m->dormant && !uid_equal(view->pod_uid, pod->head.uid))
+    /* Which Pod it is gets written with the next change: a new one is not ready at first. */
+    if (m->pod == OURS && !m->dormant && m->pod_ready == YES &&
+        !uid_equal(view->pod_uid, pod->head.uid))
         return false;
     if (m->dormant && !uid_is_zero(view->pod_uid))
         return false;
@@ -504,15 +514,15 @@ int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
         return 0;
     if (!failed)
         report_event(p, plan);
+    /* What was observed before a step is the past; the pass that follows at once reports. */
+    if (!failed && plan->step != STEP_WAIT)
+        return 0;
     int rc = 0;
     for (size_t i = 0; i < p->seen.n_members && !p->seen.unsupported; i++)
         if (!p->seen.members[i].deleting && report_member(ctx, p, i, e) < 0)
             rc = -1;
     if (report_budget(ctx, p, e) < 0)
         rc = -1;
-    /* A step that wrote this status made what we read of it old: the next pass is at once. */
-    if (plan->step == STEP_LATCH_TARGET || plan->step == STEP_LATCH_ID)
-        return rc;
     json_auto_t *status = wanted_status(ctx, p, plan, failed);
     if (write_status(ctx, p, &kind_clusters, p->cluster, status, e) < 0)
         rc = -1;
