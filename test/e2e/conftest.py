@@ -8,8 +8,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+from kubernetes.client import ApiException
 
+from etcdclusters import EtcdCluster
 from kube import Kube
+from operator_process import Operator, install
 from rig import tools
 from rig.cluster import Kubernetes
 
@@ -65,6 +68,37 @@ def namespace(cluster):
     cluster.wait_account(name)
     yield name
     cluster.core.delete_namespace(name)
+
+
+@pytest.fixture(scope="module")
+def installed(cluster):
+    """CRDs and rights."""
+    install(cluster)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def operator(installed, tmp_path_factory):
+    running = Operator(installed, tmp_path_factory.mktemp("operator")).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def unmanaged(installed, namespace):
+    """A cluster yet to be created, and nobody who looks after it."""
+    made = EtcdCluster(installed, namespace)
+    yield made
+    try:
+        made.delete()
+    except ApiException as error:
+        assert error.status == 404
+
+
+@pytest.fixture
+def etcd(operator, unmanaged):
+    """A cluster yet to be created; it goes before its namespace does."""
+    return unmanaged
 
 
 def _keep_evidence(cluster, test):

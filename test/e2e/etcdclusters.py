@@ -8,6 +8,7 @@ import time
 import urllib.request
 
 from kubernetes.client import ApiException
+from urllib3.exceptions import HTTPError
 
 from rig.wait import until
 
@@ -38,7 +39,9 @@ class EtcdCluster:
         self.cluster.custom.delete_namespaced_custom_object(*self._where, self.name)
 
     def scale(self, replicas):
-        body = {"spec": {"replicas": replicas}}
+        self.edit({"spec": {"replicas": replicas}})
+
+    def edit(self, body):
         self.cluster.custom.patch_namespaced_custom_object(*self._where, self.name, body)
 
     def status(self):
@@ -149,7 +152,7 @@ class Writer:
             try:
                 self.etcd.put(f"write/{number:08}", str(number))
                 self.acknowledged = number + 1
-            except (OSError, ApiException):
+            except (OSError, ApiException, HTTPError):
                 time.sleep(0.05)  # not acknowledged: the same number again
             time.sleep(0.01)
 

@@ -21,6 +21,7 @@ class Kube:
         self.client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self.core = kubernetes.client.CoreV1Api(self.client)
         self.custom = kubernetes.client.CustomObjectsApi(self.client)
+        self.coordination = kubernetes.client.CoordinationV1Api(self.client)
 
     def create(self, namespace, *objects):
         """Create objects given as in a manifest."""

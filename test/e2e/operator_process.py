@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our operator as a process beside the cluster, as a user without an image would run it."""
 
+import functools
 import time
 import urllib.request
 
@@ -14,6 +15,12 @@ DEPLOY = tools.REPOSITORY / "deploy"
 USER = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "raftsman"}
 
 
+@functools.cache
+def account(rig):
+    """The kubeconfig of the user `raftsman`, made once."""
+    return rig.user("raftsman")
+
+
 def install(cluster):
     """Apply deploy/crds and deploy/rbac.yaml, and give the same rights to a user `raftsman`."""
     for path in sorted((DEPLOY / "crds").glob("*.yaml")):
@@ -25,6 +32,7 @@ def install(cluster):
     for binding in (each for each in rights if each["kind"].endswith("Binding")):
         binding["subjects"].append(USER)
     cluster.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(rights))
+    account(cluster.rig)
 
 
 class Operator:
@@ -32,12 +40,13 @@ class Operator:
 
     def __init__(self, cluster, directory, name="operator", flags=()):
         self.name, self.flags = name, list(flags)
-        self.kubeconfig = cluster.rig.user("raftsman")
+        self.binary = [BINARY]
+        self.kubeconfig = account(cluster.rig)
         self.processes = Processes(directory, die_with_parent=True)
         self.health = f"127.0.0.1:{ports.free()}"
 
     def start(self):
-        argv = [BINARY, "operator", "--kubeconfig", self.kubeconfig]
+        argv = [*self.binary, "operator", "--kubeconfig", self.kubeconfig]
         argv += ["--metrics-bind-address", f"127.0.0.1:{ports.free()}"]
         argv += ["--health-probe-bind-address", self.health]
         self.processes.start(self.name, [*argv, *self.flags])

@@ -5,31 +5,10 @@ import json
 import time
 
 import pytest
-from kubernetes.client import ApiException
 
-from etcdclusters import GROUP, EtcdCluster, Writer
-from operator_process import Operator, install
+from etcdclusters import GROUP, Writer
 from rig import faults
 from rig.wait import until
-
-
-@pytest.fixture(scope="module")
-def operator(cluster, tmp_path_factory):
-    install(cluster)
-    running = Operator(cluster, tmp_path_factory.mktemp("operator")).start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def etcd(operator, cluster, namespace):
-    """A cluster yet to be created; it goes before its namespace does."""
-    made = EtcdCluster(cluster, namespace)
-    yield made
-    try:
-        made.delete()
-    except ApiException as error:
-        assert error.status == 404
 
 
 @pytest.mark.parametrize("replicas", [1, 3, 5])
@@ -117,11 +96,10 @@ def test_a_killed_etcd_restarts_in_place(etcd, cluster, namespace):
 
 
 def test_a_lost_volume_leads_to_a_new_member_never_to_the_old_id(etcd, cluster, namespace):
+    """Of each voter in turn: the followers, and the leader, whose loss changes leadership."""
     etcd.create(3).wait(3)
     identities = etcd.ids()
-    leader = etcd.status()["leader"]
-    follower = next(name for name in etcd.names() if name != leader)
-    for victim in follower, leader:
+    for victim in sorted(identities, key=lambda name: name == etcd.status()["leader"]):
         with Writer(etcd):
             cluster.core.delete_namespaced_persistent_volume_claim(f"data-{victim}", namespace)
             cluster.core.delete_namespaced_pod(victim, namespace)
