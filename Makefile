@@ -9,7 +9,7 @@ REPORTS         = build/reports
 # CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
 WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
 
-.PHONY: build demo test test-unit test-tsan test-integration test-snapshot-full e2e mutants bench lint \
+.PHONY: build demo test test-unit test-tsan test-integration test-snapshot-full e2e crash mutants bench lint \
         format fuzz crds deps install clean help
 
 build: ## the release binary, at build/raftsman
@@ -51,9 +51,18 @@ e2e: build ## the end-to-end suite on a real Kubernetes of three nodes, on this 
 	@tools/deps tool $(RIG_TOOLS)
 	@$(PYTEST) test/e2e --junit-xml=$(REPORTS)/e2e.xml
 
+crash: ## kill the operator after each of its calls in turn (root); CRASH="--share 5" for a fifth
+	@tools/deps packages build test rig
+	@tools/configure build/asan -Dtests=true -Db_sanitize=address,undefined $(WERROR)
+	@ninja -C build/asan --quiet
+	@tools/deps python
+	@tools/deps tool $(RIG_TOOLS)
+	@$(PYTEST) test/crash --junit-xml=$(REPORTS)/crash.xml $(CRASH)
+
 mutants: ## does the policy's test notice when the policy is wrong?
 	@tools/deps packages build test
 	@tools/mutants
+
 test-snapshot-full: build ## the large matrices of the snapshot tools (a quarter of an hour)
 	@tools/deps packages test
 	@tools/deps python
