@@ -291,6 +291,7 @@ def test_a_tls_server_without_http2_is_refused(tmp_path):
         assert result["reason"] == "TLS" and seen == []
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
 def test_old_tls_is_refused(tmp_path):
     authority = pki.Authority(tmp_path)
     context = server_context(authority, "127.0.0.1")
