@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views equal a fresh list, whatever happens to the stream between us and the apiserver."""
 
+import concurrent.futures
 import json
 import os
 import random
@@ -12,9 +13,12 @@ import pytest
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api, ApiError
 from rig.wait import until
-from runtime_support import ROLE, configmap, data_hash, pairs
+from runtime_support import ROLE, KeptApi, configmap, data_hash, pairs
 
 ROUNDS = 200
+# Side by side, because most of the time all of them wait: how lists are read, and whether the
+# namespaces are named, which makes a source of each.
+MODES = (("streamed", False), ("paged", False), ("streamed", True), ("paged", True))
 NAMESPACES = ("watch-a", "watch-b")
 
 
@@ -38,15 +42,21 @@ def labelled(api, path="/api/v1/configmaps", field="data"):
     }
 
 
-def in_step(api, running):
-    return running.views()["configmaps"]["views"] == labelled(api)
+def in_step(api, running, namespaces):
+    """Others work in other namespaces of the same apiserver."""
+
+    views = running.views()["configmaps"]["views"]
+    listed = {}
+    for namespace in namespaces:
+        listed |= labelled(api, f"/api/v1/namespaces/{namespace}/configmaps")
+    return {k: v for k, v in views.items() if k.partition("/")[0] in namespaces} == listed
 
 
 class Writer:
     """Creates, changes, relabels and deletes at random, as somebody else would."""
 
-    def __init__(self, api, rnd):
-        self.api, self.rnd = api, rnd
+    def __init__(self, api, rnd, namespaces):
+        self.api, self.rnd, self.namespaces = api, rnd, namespaces
         self.names = set()
 
     def path(self, key=None):
@@ -58,7 +68,7 @@ class Writer:
         role = rnd.choice(("source", "other", "other", None))
         kind = rnd.choice(("create", "create", "update", "update", "relabel", "delete"))
         if kind == "create" or not self.names:
-            namespace = rnd.choice(NAMESPACES)
+            namespace = rnd.choice(self.namespaces)
             name = f"o{rnd.randrange(10**6)}"
             made = configmap(
                 name, role, namespace, n=str(rnd.randrange(1000)), pad="x" * rnd.randrange(3000)
@@ -113,21 +123,27 @@ FAULTS = {
 }
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("mode", ["streamed", "paged"])
-def test_views_equal_a_fresh_list(control_plane, api, tmp_path, mode):
-    seed = int(os.environ.get("SEED") or random.randrange(2**32))
+def rounds(control_plane, directory, number, seed):
+    """One controller behind one proxy, and two namespaces that nobody else writes to."""
+    mode, named = MODES[number]
     rnd = random.Random(seed)
-    writer = Writer(api, rnd)
+    api = KeptApi(control_plane.kubeconfig)
+    namespaces = [f"rounds-{number}-{letter}" for letter in "ab"]
+    for name in namespaces:
+        api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    writer = Writer(api, rnd, namespaces)
     flags = ["--paged"] if mode == "paged" else []
+    flags += [f"--namespaces={','.join(namespaces)}"] if named else []
     authority = control_plane.authority if mode == "paged" else None
     with (
-        Proxy(control_plane.kubeconfig, tmp_path, authority=authority) as proxy,
-        pairs(proxy.kubeconfig, tmp_path / "log", "--idle-limit=1s", "--debug", *flags) as running,
+        Proxy(control_plane.kubeconfig, directory, f"proxy-{number}", authority) as proxy,
+        pairs(
+            proxy.kubeconfig, directory / f"log-{number}", "--idle-limit=1s", "--debug", *flags
+        ) as running,
     ):
         running.wait_ready()
         names = list(FAULTS)
-        for number in range(ROUNDS // 2):
+        for at in range(ROUNDS // len(MODES)):
             fault = rnd.choice(names)
             before = rnd.randrange(3)
             for _ in range(before):
@@ -135,8 +151,8 @@ def test_views_equal_a_fresh_list(control_plane, api, tmp_path, mode):
             FAULTS[fault](proxy, rnd)
             for _ in range(rnd.randrange(1, 5)):
                 writer.step()
-            what = f"views equal a fresh list after round {number} ({fault}), seed {seed}"
-            until(lambda: in_step(api, running), 20, what, every=0.03)
+            what = f"{mode} views equal a fresh list after round {at} ({fault}), seed {seed}"
+            until(lambda: in_step(api, running, namespaces), 20, what, every=0.03)
             proxy.clear()
         assert running.process.poll() is None
         lists = [
@@ -147,6 +163,18 @@ def test_views_equal_a_fresh_list(control_plane, api, tmp_path, mode):
         assert lists
     for key in writer.names:
         api.request("DELETE", writer.path(key))
+
+
+@pytest.mark.timeout(600)
+def test_views_equal_a_fresh_list(control_plane, tmp_path):
+    seed = int(os.environ.get("SEED") or random.randrange(2**32))
+    with concurrent.futures.ThreadPoolExecutor(len(MODES)) as pool:
+        running = [
+            pool.submit(rounds, control_plane, tmp_path, number, seed + number)
+            for number in range(len(MODES))
+        ]
+        for each in running:
+            each.result()
 
 
 CRD = {

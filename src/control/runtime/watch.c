@@ -79,7 +79,7 @@ struct watcher {
     struct ctx ctx;
     struct thread thread;
     int64_t published_ms; /* the watch thread's, like the next */
-    bool received, busy;
+    bool received, unpublished, busy;
 };
 
 static const char *plural(const struct source *s)
@@ -244,7 +244,7 @@ static int on_data(void *arg, struct str piece, struct err *e)
 {
     struct source *s = arg;
     atomic_store(&s->touched_ms, clock_boot_ms(s->w->ctx.clock));
-    s->w->received = true;
+    s->w->received = s->w->unpublished = true;
     return split_feed(&s->split, piece, s->phase == PHASE_PAGES ? on_item : on_event, s, e);
 }
 
@@ -418,6 +418,7 @@ static void publish(struct watcher *w, int64_t now_ms)
     if (since_ms < PUBLISH_MS)
         return;
     w->published_ms = now_ms;
+    w->unpublished = false;
     for (size_t i = 0; i < w->sources.n; i++) {
         struct source *s = w->sources.v[i];
         publish_source(w, s);
@@ -433,7 +434,7 @@ static void run(void *arg)
     struct err e = {0};
     while (!ctx_canceled(&w->ctx)) {
         const int64_t now_ms = clock_boot_ms(w->ctx.clock);
-        int64_t wait_ms = REST_MS; /* the gauges are that old at most */
+        int64_t wait_ms = REST_MS;
         for (size_t i = 0; i < w->sources.n; i++) {
             struct source *s = w->sources.v[i];
             if (!s->stream && s->next_ms <= now_ms)
@@ -448,6 +449,8 @@ static void run(void *arg)
                 wait_ms = until_ms > 0 ? until_ms : 0;
         }
         publish(w, now_ms);
+        if (w->unpublished && w->published_ms + PUBLISH_MS - now_ms < wait_ms)
+            wait_ms = w->published_ms + PUBLISH_MS - now_ms;
         w->received = false;
         if (kube_run(&w->ctx, w->client, wait_ms, &e) < 0 && e.code == ERR_IO)
             log_error(w->ctx.log, "watch loop", KV_ERR(&e));
