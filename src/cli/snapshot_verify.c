@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `snapshot verify`: everything that can be checked in a file, and where it is wrong. What can
- * and what cannot be seen is in docs/operations/snapshots.md. */
+ * and what cannot be seen is in docs/snapshots.md. */
 #include <inttypes.h>
 #include <stdio.h>
 

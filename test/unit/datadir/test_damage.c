@@ -116,7 +116,7 @@ static struct found look(const uint8_t *p, size_t n)
 
 /* Where a change cannot be told from a different but equally valid database: inside users' keys
  * and values, in free texts and numbers of the small buckets, in separators of branches as long
- * as they separate, and in bytes nobody reads. docs/operations/snapshots.md lists the same. */
+ * as they separate, and in bytes nobody reads. docs/snapshots.md lists the same. */
 struct silent {
     const struct buf *image;
     uint8_t *map; /* 1: silent */
