@@ -16,55 +16,11 @@
 #include "base/time.h"
 #include "control/cluster/engine_internal.h"
 #include "control/cluster/target.h"
-#include "control/runtime/event.h"
 #include "etcd/client.h"
 #include "etcd/cluster.h"
 #include "kube/client.h"
-#include "kube/condition.h"
 
-enum {
-    REFUSED_MS = 100, /* until etcd or the gate is asked again */
-    CHORES_MAX = 6,   /* of one member in one pass */
-};
-
-static const char *member_name(const struct pass *p, size_t i)
-{
-    return p->members[i].view->head.name;
-}
-
-static struct kube_client *kube(const struct pass *p)
-{
-    return p->worker->kube;
-}
-
-/* Creates, or finds it there already: a stale view, or a pass before a crash. What is there under
- * that name must belong to the same owner. */
-static int create(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-                  json_t *take_object, struct err *e)
-{
-    json_auto_t *object = take_object, *there = NULL;
-    const char *name = jstr(object, "metadata.name", "");
-    if (kube_create(ctx, kube(p), kind, p->key->ns, object, NULL, e) == 0)
-        return 0;
-    if (e->code != ERR_EXISTS)
-        return err_wrap(e, "create %s %s", kind->kind, name);
-    if (kube_get(ctx, kube(p), kind, p->key->ns, name, &there, e) < 0)
-        return err_wrap(e, "read %s %s", kind->kind, name);
-    if (strcmp(jstr(there, "metadata.ownerReferences.0.uid", ""),
-               jstr(object, "metadata.ownerReferences.0.uid", "-")) != 0)
-        return err_set(e, ERR_EXISTS, 0, "%s %s is in the way: it belongs to somebody else",
-                       kind->kind, name);
-    return 0;
-}
-
-static int patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-                 const char *name, const struct kube_patch *how, json_t *take_patch, struct err *e)
-{
-    json_auto_t *body = take_patch;
-    if (kube_patch(ctx, kube(p), kind, p->key->ns, name, how, body, NULL, e) < 0)
-        return err_wrap(e, "patch %s %s", kind->kind, name);
-    return 0;
-}
+enum { REFUSED_MS = 100 }; /* until etcd or the gate is asked again */
 
 /* --- Cluster -------------------------------------------------------------------------------- */
 
@@ -93,7 +49,7 @@ static int latch_target(const struct ctx *ctx, struct pass *p, struct err *e)
                                    .sub = "status",
                                    .resource_version =
                                        jstr(p->cluster, "metadata.resourceVersion", NULL)};
-    return patch(ctx, p, &kind_clusters, p->key->name, &how, ops, e);
+    return pass_patch(ctx, p, &kind_clusters, p->key->name, &how, ops, e);
 }
 
 static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
@@ -102,8 +58,9 @@ static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
                                    .sub = "status",
                                    .resource_version =
                                        jstr(p->cluster, "metadata.resourceVersion", NULL)};
-    return patch(ctx, p, &kind_clusters, p->key->name, &how,
-                 JOBJ(J("status", JOBJ(J("clusterID", jsf("%016" PRIx64, p->seen.found_id))))), e);
+    return pass_patch(ctx, p, &kind_clusters, p->key->name, &how,
+                      JOBJ(J("status", JOBJ(J("clusterID", jsf("%016" PRIx64, p->seen.found_id))))),
+                      e);
 }
 
 /* One Service: create it, or put the fields we own back. */
@@ -111,7 +68,7 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
 {
     json_auto_t *want = take_want;
     const char *name = jstr(want, "metadata.name", "");
-    if (create(ctx, p, &kube_services, json_incref(want), e) < 0)
+    if (pass_create(ctx, p, &kube_services, json_incref(want), e) < 0)
         return -1;
     for (size_t i = 0; i < p->service_views.list.n; i++) {
         const struct service_view *v = (const struct service_view *)p->service_views.list.v[i];
@@ -123,7 +80,7 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
             J("publishNotReadyAddresses", jb(jbool(want, "spec.publishNotReadyAddresses", false))),
             J("ports", json_incref(jget(want, "spec.ports"))));
         const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-        return patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), e);
+        return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), e);
     }
     return 0;
 }
@@ -190,7 +147,7 @@ static int free_name(const struct ctx *ctx, struct pass *p, const struct live_me
             return 0;
         json_auto_t *left = NULL;
         auto_free char *claim = xasprintf("data-%s", out);
-        if (kube_get(ctx, kube(p), &kube_pvcs, p->key->ns, claim, &left, e) < 0)
+        if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, claim, &left, e) < 0)
             return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "look for %s", claim);
     }
     return err_set(e, ERR_EXISTS, 0, "no free name for a member of %s", p->key->name);
@@ -203,7 +160,7 @@ static int create_member(const struct ctx *ctx, struct pass *p, bool seed, struc
     AUTO(live_members_done) struct live_members live = {.cluster_uid = p->ident.uid};
     auto_free char *selector = xasprintf("%s=%s", API_LABEL_CLUSTER, p->key->name);
     const struct kube_list what = {.ns = p->key->ns, .labels = selector};
-    if (kube_list(ctx, kube(p), &kind_members, &what, take_live, &live, NULL, e) < 0)
+    if (kube_list(ctx, p->worker->kube, &kind_members, &what, take_live, &live, NULL, e) < 0)
         return err_wrap(e, "list members of %s", p->key->name);
     if (live.ours != p->seen.n_members)
         return err_set(e, ERR_CONFLICT, 0, "members of %s changed meanwhile", p->key->name);
@@ -216,11 +173,11 @@ static int create_member(const struct ctx *ctx, struct pass *p, bool seed, struc
         buf_addf(&initial, "%s=", name);
         api_peer_url(&initial, "http", name, p->key->name, p->key->ns);
     }
-    return create(ctx, p, &kind_members,
-                  object_member(&p->ident, p->target, name,
-                                jstr(p->cluster, "status.clusterToken", ""), seed,
-                                buf_cstr(&initial)),
-                  e);
+    return pass_create(ctx, p, &kind_members,
+                       object_member(&p->ident, p->target, name,
+                                     jstr(p->cluster, "status.clusterToken", ""), seed,
+                                     buf_cstr(&initial)),
+                       e);
 }
 
 static int text_order(const void *a, const void *b)
@@ -264,8 +221,8 @@ static int write_initial_cluster(const struct ctx *ctx, struct pass *p, size_t i
     if (buf_check(&initial, "initial cluster", e) < 0)
         return -1;
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-    return patch(ctx, p, &kind_members, member_name(p, i), &how,
-                 JOBJ(J("spec", JOBJ(J("initialCluster", js(buf_cstr(&initial)))))), e);
+    return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
+                      JOBJ(J("spec", JOBJ(J("initialCluster", js(buf_cstr(&initial)))))), e);
 }
 
 /* What etcd knows is read again first: an earlier MemberAdd may have been carried out without an
@@ -279,8 +236,8 @@ static int add_learner(const struct ctx *ctx, struct pass *p, size_t i, struct e
     if (pass_dial(ctx, p, i, &c, e) < 0)
         return -1;
     if (etcd_member_add(&limited, c, p->members[i].peer_url, true, &id, &list, e) < 0)
-        return err_wrap(e, "add %s to etcd", member_name(p, i));
-    log_info(ctx->log, "learner added", KV("member", member_name(p, i)), KV_HEX("id", id));
+        return err_wrap(e, "add %s to etcd", pass_member_name(p, i));
+    log_info(ctx->log, "learner added", KV("member", pass_member_name(p, i)), KV_HEX("id", id));
     return write_initial_cluster(ctx, p, i, &list, e);
 }
 
@@ -303,8 +260,8 @@ static int promote(const struct ctx *ctx, struct pass *p, size_t i, struct err *
     if (pass_dial(ctx, p, i, &c, e) < 0)
         return -1;
     if (etcd_member_promote(&limited, c, p->seen.members[i].id, e) < 0)
-        return err_wrap(e, "promote %s", member_name(p, i));
-    log_info(ctx->log, "learner promoted", KV("member", member_name(p, i)),
+        return err_wrap(e, "promote %s", pass_member_name(p, i));
+    log_info(ctx->log, "learner promoted", KV("member", pass_member_name(p, i)),
              KV_HEX("id", p->seen.members[i].id));
     return 0;
 }
@@ -314,15 +271,17 @@ static int delete_member(const struct ctx *ctx, struct pass *p, size_t i, struct
     json_auto_t *live = NULL;
     if (p->seen.members[i].listed == YES && pass_gate(ctx, p, i, e) < 0)
         return -1;
-    if (kube_get(ctx, kube(p), &kind_members, p->key->ns, member_name(p, i), &live, e) < 0)
-        return err_wrap(e, "read EtcdMember %s", member_name(p, i));
+    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, pass_member_name(p, i), &live,
+                 e) < 0)
+        return err_wrap(e, "read EtcdMember %s", pass_member_name(p, i));
     const struct kube_delete how = {.uid = jstr(live, "metadata.uid", NULL),
                                     .resource_version =
                                         jstr(live, "metadata.resourceVersion", NULL)};
-    if (kube_delete(ctx, kube(p), &kind_members, p->key->ns, member_name(p, i), &how, e) < 0 &&
+    if (kube_delete(ctx, p->worker->kube, &kind_members, p->key->ns, pass_member_name(p, i), &how,
+                    e) < 0 &&
         e->code != ERR_NOT_FOUND)
-        return err_wrap(e, "delete EtcdMember %s", member_name(p, i));
-    log_info(ctx->log, "member to be removed", KV("member", member_name(p, i)));
+        return err_wrap(e, "delete EtcdMember %s", pass_member_name(p, i));
+    log_info(ctx->log, "member to be removed", KV("member", pass_member_name(p, i)));
     return 0;
 }
 
@@ -331,9 +290,11 @@ static int release_member(const struct ctx *ctx, struct pass *p, size_t i, struc
 {
     json_auto_t *live = NULL;
     json_t *kept = JARR();
-    if (kube_get(ctx, kube(p), &kind_members, p->key->ns, member_name(p, i), &live, e) < 0) {
+    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, pass_member_name(p, i), &live,
+                 e) < 0) {
         json_decref(kept);
-        return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read EtcdMember %s", member_name(p, i));
+        return e->code == ERR_NOT_FOUND ? 0
+                                        : err_wrap(e, "read EtcdMember %s", pass_member_name(p, i));
     }
     size_t at = 0;
     json_t *name = NULL;
@@ -344,10 +305,10 @@ static int release_member(const struct ctx *ctx, struct pass *p, size_t i, struc
     }
     const struct kube_patch how = {
         .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
-    if (patch(ctx, p, &kind_members, member_name(p, i), &how,
-              JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), e) < 0)
+    if (pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
+                   JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), e) < 0)
         return e->code == ERR_NOT_FOUND ? 0 : -1;
-    log_info(ctx->log, "member released", KV("member", member_name(p, i)));
+    log_info(ctx->log, "member released", KV("member", pass_member_name(p, i)));
     return 0;
 }
 
@@ -361,8 +322,8 @@ static int remove_member(const struct ctx *ctx, struct pass *p, size_t i, struct
         return -1;
     /* "Not found" comes from a verified cluster and means: already gone. */
     if (etcd_member_remove(&limited, c, p->seen.members[i].id, e) < 0 && e->code != ERR_NOT_FOUND)
-        return err_wrap(e, "remove %s from etcd", member_name(p, i));
-    log_info(ctx->log, "member removed", KV("member", member_name(p, i)),
+        return err_wrap(e, "remove %s from etcd", pass_member_name(p, i));
+    log_info(ctx->log, "member removed", KV("member", pass_member_name(p, i)),
              KV_HEX("id", p->seen.members[i].id));
     return release_member(ctx, p, i, e);
 }
@@ -370,8 +331,8 @@ static int remove_member(const struct ctx *ctx, struct pass *p, size_t i, struct
 static int set_dormant(const struct ctx *ctx, struct pass *p, size_t i, bool dormant, struct err *e)
 {
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-    return patch(ctx, p, &kind_members, member_name(p, i), &how,
-                 JOBJ(J("spec", JOBJ(J("dormant", dormant ? jb(true) : json_null())))), e);
+    return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
+                      JOBJ(J("spec", JOBJ(J("dormant", dormant ? jb(true) : json_null())))), e);
 }
 
 static int take_step(const struct ctx *ctx, struct pass *p, const struct plan *plan, struct err *e)
@@ -411,204 +372,6 @@ static int take_step(const struct ctx *ctx, struct pass *p, const struct plan *p
     return err_set(e, ERR_BUG, 0, "step %d", (int)plan->step);
 }
 
-/* --- Chores --------------------------------------------------------------------------------- */
-
-/* The live member, which must be the one the pass is about. */
-static int live_member(const struct ctx *ctx, struct pass *p, size_t i, json_t **out, struct err *e)
-{
-    json_auto_t *live = NULL;
-    unsigned char uid[VIEW_UID_BYTES];
-    if (kube_get(ctx, kube(p), &kind_members, p->key->ns, member_name(p, i), &live, e) < 0)
-        return err_wrap(e, "read EtcdMember %s", member_name(p, i));
-    if (!uid_parse(jstr(live, "metadata.uid", ""), uid) ||
-        !uid_equal(uid, p->members[i].view->head.uid))
-        return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is another by now", member_name(p, i));
-    *out = TAKE(live);
-    return 0;
-}
-
-static int record_pvc(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    json_auto_t *pvc = NULL, *member = NULL;
-    auto_free char *name = xasprintf("data-%s", member_name(p, i));
-    if (live_member(ctx, p, i, &member, e) < 0)
-        return -1;
-    if (kube_get(ctx, kube(p), &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
-        return err_wrap(e, "read PersistentVolumeClaim %s", name);
-    if (*jstr(member, "status.pvcUID", "") != '\0' ||
-        strcmp(jstr(pvc, "metadata.ownerReferences.0.uid", ""), jstr(member, "metadata.uid", "")) !=
-            0)
-        return err_set(e, ERR_CONFLICT, 0, "volume of %s changed meanwhile", member_name(p, i));
-    const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
-                                   .sub = "status",
-                                   .resource_version =
-                                       jstr(member, "metadata.resourceVersion", NULL)};
-    /* The first word about its readiness goes with it, to save a write. */
-    json_auto_t *conditions = JARR();
-    const struct condition unready = {.type = "Ready",
-                                      .status = "False",
-                                      .reason = "PodNotReady",
-                                      .message = "it has no Pod yet",
-                                      .generation = jint(member, "metadata.generation", 0)};
-    (void)condition_set(conditions, &unready, clock_wall_us(ctx->clock));
-    const bool first = !jget(member, "status.conditions");
-    return patch(ctx, p, &kind_members, member_name(p, i), &how,
-                 JOBJ(J("status",
-                        JOBJ(J("pvcName", js(name)), J("pvcUID", js(jstr(pvc, "metadata.uid", ""))),
-                             J_IF(first, "conditions", json_incref(conditions))))),
-                 e);
-}
-
-/* Everything the Pod depends on is read live: the member's recorded identity and volume. */
-static int create_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    json_auto_t *pvc = NULL, *member = NULL;
-    auto_free char *name = xasprintf("data-%s", member_name(p, i));
-    if (live_member(ctx, p, i, &member, e) < 0)
-        return -1;
-    if (kube_get(ctx, kube(p), &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
-        return err_wrap(e, "read PersistentVolumeClaim %s", name);
-    if (strcmp(jstr(pvc, "metadata.uid", ""), jstr(member, "status.pvcUID", "-")) != 0 ||
-        jstr(pvc, "metadata.deletionTimestamp", NULL))
-        return err_set(e, ERR_CONFLICT, 0, "volume of %s is not the one it was started on",
-                       member_name(p, i));
-    const struct seen_member *m = &p->seen.members[i];
-    /* Without etcd's word, what it said last; the founder votes from its first moment. */
-    const bool was_voter = p->members[i].view->voter || (m->bootstrap && p->seen.formed == NO);
-    const struct pod_input in = {
-        .member = member,
-        .image_repo = p->engine->options->image_repo,
-        .formed = p->seen.formed == YES,
-        .voter = m->listed == YES ? !m->learner : m->listed == UNKNOWN && was_voter,
-    };
-    return create(ctx, p, &kube_pods, object_pod(&p->ident, &in), e);
-}
-
-static int delete_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    json_auto_t *live = NULL;
-    if (kube_get(ctx, kube(p), &kube_pods, p->key->ns, member_name(p, i), &live, e) < 0)
-        return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read Pod %s", member_name(p, i));
-    const struct kube_delete how = {.uid = jstr(live, "metadata.uid", NULL)};
-    if (kube_delete(ctx, kube(p), &kube_pods, p->key->ns, member_name(p, i), &how, e) < 0 &&
-        e->code != ERR_NOT_FOUND)
-        return err_wrap(e, "delete Pod %s", member_name(p, i));
-    return 0;
-}
-
-static int label_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    const struct seen_member *m = &p->seen.members[i];
-    const bool voter = m->listed == YES && !m->learner;
-    const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-    return patch(
-        ctx, p, &kube_pods, member_name(p, i), &how,
-        JOBJ(J("metadata",
-               JOBJ(J("labels", JOBJ(J(API_LABEL_ROLE, voter ? js("voter") : json_null())))))),
-        e);
-}
-
-static int add_finalizer(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    json_auto_t *live = NULL;
-    if (live_member(ctx, p, i, &live, e) < 0)
-        return -1;
-    json_t *all = JARR();
-    json_t *have = jget(live, "metadata.finalizers");
-    if (have)
-        (void)json_array_extend(all, have);
-    (void)json_array_append_new(all, js(API_FINALIZER_MEMBER));
-    const struct kube_patch how = {
-        .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
-    return patch(ctx, p, &kind_members, member_name(p, i), &how,
-                 JOBJ(J("metadata", JOBJ(J("finalizers", all)))), e);
-}
-
-static int do_chore(const struct ctx *ctx, struct pass *p, size_t i, enum chore chore,
-                    struct err *e)
-{
-    switch (chore) {
-    case CHORE_NONE:
-        return 0;
-    case CHORE_ADD_FINALIZER:
-        return add_finalizer(ctx, p, i, e);
-    case CHORE_CREATE_PVC: {
-        json_auto_t *member = NULL;
-        if (live_member(ctx, p, i, &member, e) < 0)
-            return -1;
-        if (*jstr(member, "status.pvcUID", "") != '\0')
-            return err_set(e, ERR_CONFLICT, 0, "%s had a volume before", member_name(p, i));
-        return create(ctx, p, &kube_pvcs, object_pvc(&p->ident, member), e);
-    }
-    case CHORE_RECORD_PVC:
-        return record_pvc(ctx, p, i, e);
-    case CHORE_CREATE_POD:
-        return create_pod(ctx, p, i, e);
-    case CHORE_DELETE_POD:
-        return delete_pod(ctx, p, i, e);
-    case CHORE_LABEL_POD:
-        return label_pod(ctx, p, i, e);
-    }
-    return err_set(e, ERR_BUG, 0, "chore %d", (int)chore);
-}
-
-/* What is true of a member once its chore is done, so that the next one can follow at once. */
-static void note_chore(struct seen_member *m, enum chore chore)
-{
-    switch (chore) {
-    case CHORE_ADD_FINALIZER:
-        m->finalizer = true;
-        break;
-    case CHORE_CREATE_PVC:
-        m->pvc = OURS;
-        break;
-    case CHORE_RECORD_PVC:
-        m->pvc_recorded = true;
-        m->pvc_changed = false; /* it is the one that was recorded */
-        break;
-    case CHORE_CREATE_POD:
-        m->pod = OURS;
-        m->listed = UNKNOWN; /* its label was just set by what is known */
-        break;
-    case CHORE_DELETE_POD:
-        m->pod_terminating = true;
-        break;
-    case CHORE_LABEL_POD:
-        m->pod_labeled_voter = !m->pod_labeled_voter;
-        break;
-    case CHORE_NONE:
-        break;
-    }
-}
-
-/* All chores of one member, from its volume to its Pod. */
-static int do_chores(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    struct seen_member m = p->seen.members[i]; /* the pass goes on with what it observed */
-    for (int n = 0; n < CHORES_MAX; n++) {
-        const enum chore chore = member_decide(&p->seen, &m);
-        if (chore == CHORE_NONE)
-            break;
-        if (do_chore(ctx, p, i, chore, e) < 0)
-            return -1;
-        note_chore(&m, chore);
-    }
-    return 0;
-}
-
-int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e)
-{
-    int rc = 0;
-    for (size_t i = 0; i < p->seen.n_members; i++) {
-        struct err one = {0};
-        if (do_chores(ctx, p, i, &one) < 0 && rc == 0) {
-            *e = one;
-            rc = -1;
-        }
-    }
-    return rc;
-}
-
 int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct err *e)
 {
     /* Chores first: they keep alive what the step may need. One that fails does not stop the
@@ -626,9 +389,10 @@ int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct er
                               .recheck_ms = REFUSED_MS};
         *e = (struct err){0};
     } else if (plan->step != STEP_WAIT) {
-        log_info(
-            ctx->log, "step taken", KV("step", step_name(plan->step)), KV("reason", plan->reason),
-            KV("member", plan->member == PLAN_NO_MEMBER ? NULL : member_name(p, plan->member)));
+        log_info(ctx->log, "step taken", KV("step", step_name(plan->step)),
+                 KV("reason", plan->reason),
+                 KV("member",
+                    plan->member == PLAN_NO_MEMBER ? NULL : pass_member_name(p, plan->member)));
         metric_add(p->engine->steps, 1, step_name(plan->step));
     }
     if (first.code != ERR_NONE) {

@@ -19,6 +19,9 @@ enum {
     ENGINE_TEXT_MAX = 64 * 1024,
 };
 
+struct etcd_client;
+struct kube_patch;
+
 struct engine {
     const struct engine_options *options;
     struct prober *prober;
@@ -59,6 +62,20 @@ struct pass {
 void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e);
 void pass_done(struct pass *p);
 
+/* The name of member i. */
+static inline const char *pass_member_name(const struct pass *p, size_t i)
+{
+    return p->members[i].view->head.name;
+}
+
+/* Creates, or finds it there already: a stale view, or a pass before a crash. What is there under
+ * that name must belong to the same owner; otherwise ERR_EXISTS names it. Takes the object. */
+NODISCARD int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
+                          json_t *take_object, struct err *e);
+NODISCARD int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
+                         const char *name, const struct kube_patch *how, json_t *take_patch,
+                         struct err *e);
+
 /* The small work of each member. -1: *e of the first that failed; the others are done. */
 NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);
 
@@ -72,8 +89,6 @@ NODISCARD int pass_report(const struct ctx *ctx, struct pass *p, const struct pl
                           const struct err *failed, struct err *e);
 
 /* --- etcd ----------------------------------------------------------------------------------- */
-
-struct etcd_client;
 
 /* A client of the cluster's running voters (or of all members if no voter is known), except
  * `but`; dials Pod addresses under their DNS names and insists on the cluster's ID. */

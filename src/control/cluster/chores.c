@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The small work that keeps a member alive and disturbs nobody: its volume, its Pod, its label.
+ * Everything a Pod depends on is read live first. */
+#include <string.h>
+
+#include "api/kinds.h"
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/mem.h"
+#include "control/cluster/engine_internal.h"
+#include "kube/client.h"
+#include "kube/condition.h"
+
+enum { CHORES_MAX = 6 }; /* of one member in one pass */
+
+/* The live member, which must be the one the pass is about. */
+static int live_member(const struct ctx *ctx, struct pass *p, size_t i, json_t **out, struct err *e)
+{
+    json_auto_t *live = NULL;
+    unsigned char uid[VIEW_UID_BYTES];
+    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, pass_member_name(p, i), &live,
+                 e) < 0)
+        return err_wrap(e, "read EtcdMember %s", pass_member_name(p, i));
+    if (!uid_parse(jstr(live, "metadata.uid", ""), uid) ||
+        !uid_equal(uid, p->members[i].view->head.uid))
+        return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is another by now",
+                       pass_member_name(p, i));
+    *out = TAKE(live);
+    return 0;
+}
+
+static int record_pvc(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    json_auto_t *pvc = NULL, *member = NULL;
+    auto_free char *name = xasprintf("data-%s", pass_member_name(p, i));
+    if (live_member(ctx, p, i, &member, e) < 0)
+        return -1;
+    if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
+        return err_wrap(e, "read PersistentVolumeClaim %s", name);
+    if (*jstr(member, "status.pvcUID", "") != '\0' ||
+        strcmp(jstr(pvc, "metadata.ownerReferences.0.uid", ""), jstr(member, "metadata.uid", "")) !=
+            0)
+        return err_set(e, ERR_CONFLICT, 0, "volume of %s changed meanwhile",
+                       pass_member_name(p, i));
+    const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
+                                   .sub = "status",
+                                   .resource_version =
+                                       jstr(member, "metadata.resourceVersion", NULL)};
+    /* The first word about its readiness goes with it, to save a write. */
+    json_auto_t *conditions = JARR();
+    const struct condition unready = {.type = "Ready",
+                                      .status = "False",
+                                      .reason = "PodNotReady",
+                                      .message = "it has no Pod yet",
+                                      .generation = jint(member, "metadata.generation", 0)};
+    (void)condition_set(conditions, &unready, clock_wall_us(ctx->clock));
+    const bool first = !jget(member, "status.conditions");
+    return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
+                      JOBJ(J("status", JOBJ(J("pvcName", js(name)),
+                                            J("pvcUID", js(jstr(pvc, "metadata.uid", ""))),
+                                            J_IF(first, "conditions", json_incref(conditions))))),
+                      e);
+}
+
+/* Everything the Pod depends on is read live: the member's recorded identity and volume. */
+static int create_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    json_auto_t *pvc = NULL, *member = NULL;
+    auto_free char *name = xasprintf("data-%s", pass_member_name(p, i));
+    if (live_member(ctx, p, i, &member, e) < 0)
+        return -1;
+    if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
+        return err_wrap(e, "read PersistentVolumeClaim %s", name);
+    if (strcmp(jstr(pvc, "metadata.uid", ""), jstr(member, "status.pvcUID", "-")) != 0 ||
+        jstr(pvc, "metadata.deletionTimestamp", NULL))
+        return err_set(e, ERR_CONFLICT, 0, "volume of %s is not the one it was started on",
+                       pass_member_name(p, i));
+    const struct seen_member *m = &p->seen.members[i];
+    /* Without etcd's word, what it said last; the founder votes from its first moment. */
+    const bool was_voter = p->members[i].view->voter || (m->bootstrap && p->seen.formed == NO);
+    const struct pod_input in = {
+        .member = member,
+        .image_repo = p->engine->options->image_repo,
+        .formed = p->seen.formed == YES,
+        .voter = m->listed == YES ? !m->learner : m->listed == UNKNOWN && was_voter,
+    };
+    return pass_create(ctx, p, &kube_pods, object_pod(&p->ident, &in), e);
+}
+
+static int delete_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    json_auto_t *live = NULL;
+    if (kube_get(ctx, p->worker->kube, &kube_pods, p->key->ns, pass_member_name(p, i), &live, e) <
+        0)
+        return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read Pod %s", pass_member_name(p, i));
+    const struct kube_delete how = {.uid = jstr(live, "metadata.uid", NULL)};
+    if (kube_delete(ctx, p->worker->kube, &kube_pods, p->key->ns, pass_member_name(p, i), &how, e) <
+            0 &&
+        e->code != ERR_NOT_FOUND)
+        return err_wrap(e, "delete Pod %s", pass_member_name(p, i));
+    return 0;
+}
+
+static int label_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    const struct seen_member *m = &p->seen.members[i];
+    const bool voter = m->listed == YES && !m->learner;
+    const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
+    return pass_patch(
+        ctx, p, &kube_pods, pass_member_name(p, i), &how,
+        JOBJ(J("metadata",
+               JOBJ(J("labels", JOBJ(J(API_LABEL_ROLE, voter ? js("voter") : json_null())))))),
+        e);
+}
+
+static int add_finalizer(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    json_auto_t *live = NULL;
+    if (live_member(ctx, p, i, &live, e) < 0)
+        return -1;
+    json_t *all = JARR();
+    json_t *have = jget(live, "metadata.finalizers");
+    if (have)
+        (void)json_array_extend(all, have);
+    (void)json_array_append_new(all, js(API_FINALIZER_MEMBER));
+    const struct kube_patch how = {
+        .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
+    return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
+                      JOBJ(J("metadata", JOBJ(J("finalizers", all)))), e);
+}
+
+static int do_chore(const struct ctx *ctx, struct pass *p, size_t i, enum chore chore,
+                    struct err *e)
+{
+    switch (chore) {
+    case CHORE_NONE:
+        return 0;
+    case CHORE_ADD_FINALIZER:
+        return add_finalizer(ctx, p, i, e);
+    case CHORE_CREATE_PVC: {
+        json_auto_t *member = NULL;
+        if (live_member(ctx, p, i, &member, e) < 0)
+            return -1;
+        if (*jstr(member, "status.pvcUID", "") != '\0')
+            return err_set(e, ERR_CONFLICT, 0, "%s had a volume before", pass_member_name(p, i));
+        return pass_create(ctx, p, &kube_pvcs, object_pvc(&p->ident, member), e);
+    }
+    case CHORE_RECORD_PVC:
+        return record_pvc(ctx, p, i, e);
+    case CHORE_CREATE_POD:
+        return create_pod(ctx, p, i, e);
+    case CHORE_DELETE_POD:
+        return delete_pod(ctx, p, i, e);
+    case CHORE_LABEL_POD:
+        return label_pod(ctx, p, i, e);
+    }
+    return err_set(e, ERR_BUG, 0, "chore %d", (int)chore);
+}
+
+/* What is true of a member once its chore is done, so that the next one can follow at once. */
+static void note_chore(struct seen_member *m, enum chore chore)
+{
+    switch (chore) {
+    case CHORE_ADD_FINALIZER:
+        m->finalizer = true;
+        break;
+    case CHORE_CREATE_PVC:
+        m->pvc = OURS;
+        break;
+    case CHORE_RECORD_PVC:
+        m->pvc_recorded = true;
+        m->pvc_changed = false; /* it is the one that was recorded */
+        break;
+    case CHORE_CREATE_POD:
+        m->pod = OURS;
+        m->listed = UNKNOWN; /* its label was just set by what is known */
+        break;
+    case CHORE_DELETE_POD:
+        m->pod_terminating = true;
+        break;
+    case CHORE_LABEL_POD:
+        m->pod_labeled_voter = !m->pod_labeled_voter;
+        break;
+    case CHORE_NONE:
+        break;
+    }
+}
+
+/* All chores of one member, from its volume to its Pod. */
+static int do_chores(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+{
+    struct seen_member m = p->seen.members[i]; /* the pass goes on with what it observed */
+    for (int n = 0; n < CHORES_MAX; n++) {
+        const enum chore chore = member_decide(&p->seen, &m);
+        if (chore == CHORE_NONE)
+            break;
+        if (do_chore(ctx, p, i, chore, e) < 0)
+            return -1;
+        note_chore(&m, chore);
+    }
+    return 0;
+}
+
+int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < p->seen.n_members; i++) {
+        struct err one = {0};
+        if (do_chores(ctx, p, i, &one) < 0 && rc == 0) {
+            *e = one;
+            rc = -1;
+        }
+    }
+    return rc;
+}
