@@ -183,8 +183,8 @@ class Proxy:
 
     def _handle(self, handler):
         request = Request(handler.command, handler.path, time.monotonic())
-        self.requests.append(request)
         body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        self.requests.append(request)  # it is here in full, whatever happens to its sender
         fault = self._take_fault(request.method, request.path)
         if fault.hold:
             fault.hold.wait(60)

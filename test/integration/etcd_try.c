@@ -232,7 +232,8 @@ static void follow(void)
             (void)snprintf(name, sizeof(name), "%.*s", STR_ARG(kv->key));
             if (kv->mod_revision > next)
                 holes++;
-            else if (kv->mod_revision < next - 1 || strcmp(name, last_key) == 0)
+            else if (kv->mod_revision < next - 1 ||
+                     (kv->mod_revision < next && strcmp(name, last_key) == 0))
                 repeats++;
             next = kv->mod_revision + 1;
             memcpy(last_key, name, sizeof(name));
