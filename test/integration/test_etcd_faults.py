@@ -11,6 +11,7 @@ import time
 import pytest
 
 import etcd_programs
+import side_by_side
 from fault import proxy
 from rig import etcd, pki, wait
 from rig.process import Processes
@@ -27,6 +28,11 @@ def attempt(verb, *words, key="key", timeout_ms=2000):
 
 def exists(cluster, key):
     return json.loads(cluster.etcdctl("get", key, "-w", "json")).get("count", 0) > 0
+
+
+@pytest.fixture(scope="module")
+def ahead(request, tmp_path_factory):
+    yield from side_by_side.run(request, tmp_path_factory, 3)
 
 
 @pytest.fixture(scope="module")
@@ -288,11 +294,12 @@ def test_an_address_that_another_cluster_took_over(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["3.5", "3.6", "3.7"])
-def test_a_token_that_expires_under_a_stream_is_renewed(tmp_path, version):
-    secret = tmp_path / "password"
+@side_by_side.scenario
+def test_a_token_that_expires_under_a_stream_is_renewed(directory, version):
+    secret = directory / "password"
     secret.write_text("mallory-password")
     flags = (*FAST, "--bcrypt-cost=4", "--auth-token-ttl=1")
-    with etcd.running(tmp_path, version=version, flags=flags) as cluster:
+    with etcd.running(directory, version=version, flags=flags) as cluster:
         words = ["--endpoints", cluster.endpoints[0]]
         etcd_programs.run("etcd_suite", "setup-auth", *words)
         words += ["--user", "mallory", "--password-file", secret]
@@ -323,7 +330,7 @@ def test_reads_and_writes_move_on_from_what_does_not_answer(cluster):
     with proxy.black_hole() as hole, proxy.silence() as mute:
         words = ["--endpoints", f"{hole},{mute},http://127.0.0.1:1,{cluster.endpoints[0]}"]
         for verb in "get", "members", "put":
-            result = attempt(verb, *words, key="moved-on", timeout_ms=8000)
+            result = attempt(verb, *words, key="moved-on", timeout_ms=4000)
             # A put that was perhaps taken by the mute address must not be sent again.
             assert result["code"] == ("OUTCOME_UNKNOWN" if verb == "put" else "OK"), result
     words = ["--endpoints", f"http://127.0.0.1:1,{cluster.endpoints[0]}"]

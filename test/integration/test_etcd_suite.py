@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import etcd_programs
+import side_by_side
 from rig import etcd, tools, wait
 from rig.process import Processes
 
@@ -17,14 +18,16 @@ SERVER_TLS_ONLY = ("--client-cert-auth=false", "--trusted-ca-file=")
 FAST = ("--unsafe-no-fsync",)
 
 
-@pytest.fixture
-def password(tmp_path):
-    def write(name):
-        path = tmp_path / f"{name}.password"
-        path.write_text(f"{name}-password\n")
-        return path
+@pytest.fixture(scope="module")
+def ahead(request, tmp_path_factory):
+    """Members must have been connected for five seconds before another one may be added."""
+    yield from side_by_side.run(request, tmp_path_factory, 3)
 
-    return write
+
+def password(directory, name):
+    path = directory / f"{name}.password"
+    path.write_text(f"{name}-password\n")
+    return path
 
 
 def security(kind):
@@ -39,17 +42,18 @@ def security(kind):
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("kind", ["plain", "tls", "mtls", "mtls-auth"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_call(tmp_path, password, version, kind, size):
-    with etcd.running(tmp_path, size=size, version=version, **security(kind)) as cluster:
+@side_by_side.scenario
+def test_every_call(directory, version, kind, size):
+    with etcd.running(directory, size=size, version=version, **security(kind)) as cluster:
         options = etcd_programs.client_options(cluster, certificate=kind != "tls")
         if kind == "mtls-auth":
             etcd_programs.run("etcd_suite", "setup-auth", *options)
             # A certificate that is nobody: the password alone decides who we are.
             nobody = cluster.authority.issue("nobody", "nobody")
             options += ["--cert", nobody.cert, "--key", nobody.key]
-            mallory = ["--user", "mallory", "--password-file", password("mallory")]
+            mallory = ["--user", "mallory", "--password-file", password(directory, "mallory")]
             etcd_programs.run("etcd_suite", "limited", *options, *mallory)
-            options += ["--user", "root", "--password-file", password("root")]
+            options += ["--user", "root", "--password-file", password(directory, "root")]
         etcd_programs.run("etcd_suite", "all", *options)
 
 
