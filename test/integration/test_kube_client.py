@@ -3,12 +3,14 @@
 
 import base64
 import json
+import ssl
 import subprocess
 import threading
 import time
 
 import pytest
 
+from fault import h2
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api
 from rig.wait import until
@@ -319,6 +321,27 @@ def test_the_server_has_to_convince(control_plane, tmp_path):
     bare.write_text(json.dumps(config))
     with Probe(bare) as ours:  # the system's authorities did not sign it
         assert ours("get", kind="namespaces", name="default").code == "DENIED"
+
+
+def test_http2_is_spoken_where_it_is_offered(control_plane, tmp_path):
+    """The server knows nothing else: what is not HTTP/2 gets no answer from it."""
+    pair = control_plane.authority.issue("h2", "h2", hosts=["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+
+    def created(c):
+        c.headers((":status", "201"), ("content-type", "application/json"))
+        c.data(json.dumps(configmap("made", x="1")).encode(), end=True)
+
+    with (
+        h2.server(created, tls=context) as (url, seen),
+        Probe(edit(control_plane, tmp_path, {"server": url})) as ours,
+    ):
+        for _ in range(3):
+            made = ours("create", **maps(object=configmap("made", None, NAMESPACE)))
+            assert made["data"] == {"x": "1"}
+        assert seen == [1, 3, 5], "three streams of one connection"
 
 
 def token_for(api, name):

@@ -184,6 +184,26 @@ static void an_answer_is_collected(void **state)
     end(&f);
 }
 
+static void a_proxy_of_the_environment_is_used(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct err e = {0};
+    begin(&f, good);
+    /* Nobody listens at the address asked for: an answer comes from the proxy. */
+    const struct http_request req = {.method = "GET", .url = "http://127.0.0.1:1/"};
+    *strstr(f.server.url, "/x?") = '\0';
+    (void)setenv("http_proxy", f.server.url, 1);
+    assert_ok(http_do(root(), f.client, &req, &f.resp, &e));
+    assert_int_equal(f.resp.status, 200);
+    http_response_done(&f.resp);
+    (void)setenv("no_proxy", "127.0.0.1", 1);
+    assert_err(http_do(root(), f.client, &req, &f.resp, &e), ERR_UNAVAILABLE, "127.0.0.1:1");
+    (void)unsetenv("no_proxy");
+    (void)unsetenv("http_proxy");
+    end(&f);
+}
+
 static void a_read_on_a_dead_kept_connection_is_repeated(void **state)
 {
     (void)state;
@@ -509,11 +529,14 @@ int main(void)
     (void)unsetenv("HTTPS_PROXY");
     (void)unsetenv("ALL_PROXY");
     (void)unsetenv("all_proxy");
+    (void)unsetenv("no_proxy");
+    (void)unsetenv("NO_PROXY");
     const struct CMUnitTest tests[] = {
         /* The first: nothing else runs yet when it forks. */
         TEST(cancellation_does_not_wait_for_a_name_server),
         TEST(cancellation_returns_at_once),
         TEST(an_answer_is_collected),
+        TEST(a_proxy_of_the_environment_is_used),
         TEST(a_read_on_a_dead_kept_connection_is_repeated),
         TEST(a_write_is_never_sent_twice),
         TEST(nobody_there_is_certainly_not_done),
