@@ -18,6 +18,22 @@ const json_t *condition_get(const json_t *conditions, const char *type)
     return find(conditions, type);
 }
 
+bool conditions_alike(const json_t *a, const json_t *b)
+{
+    size_t i = 0;
+    const json_t *each = NULL;
+    if (json_array_size(a) != json_array_size(b))
+        return false;
+    json_array_foreach(a, i, each)
+    {
+        const json_t *other = condition_get(b, jstr(each, "type", ""));
+        if (!other || strcmp(jstr(each, "status", ""), jstr(other, "status", "")) != 0 ||
+            strcmp(jstr(each, "reason", ""), jstr(other, "reason", "")) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool condition_is_true(const json_t *conditions, const char *type)
 {
     return strcmp(jstr(find(conditions, type), "status", ""), "True") == 0;

@@ -24,4 +24,6 @@ bool condition_set(json_t *conditions, const struct condition *c, int64_t now_us
 
 /* The condition of that type, borrowed; NULL if there is none. */
 const json_t *condition_get(const json_t *conditions, const char *type);
+/* Whether both lists say the same of the same types, whatever the words and times. */
+bool conditions_alike(const json_t *a, const json_t *b);
 bool condition_is_true(const json_t *conditions, const char *type);

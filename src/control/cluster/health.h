@@ -45,7 +45,8 @@ struct health {
     size_t unmanaged; /* in the list and in no member of the question */
     size_t n;
     struct health_member members[OBSERVED_MEMBERS_MAX];
-    struct err err; /* of the first that did not answer; code ERR_NONE: all did */
+    struct err err;    /* of the first that did not answer; code ERR_NONE: all did */
+    int64_t stable_ms; /* for how long they have said the same */
 };
 
 void question_done(struct question *q); /* idempotent */

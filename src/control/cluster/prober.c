@@ -288,6 +288,7 @@ bool prober_look(struct prober *p, const struct objkey *key, const struct questi
     if (s->known && (s->unseen || age_ms <= PROBER_FRESH_MS)) {
         s->unseen = false;
         *out = s->health;
+        out->stable_ms = clock_boot_ms(p->o.clock) - s->changed_ms;
         return true;
     }
     if (s->known || s->due_ms == NOT_DUE)

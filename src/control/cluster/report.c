@@ -248,6 +248,23 @@ static json_t *wanted_status(const struct ctx *ctx, const struct pass *p, const 
     return status;
 }
 
+/* Whether the difference is one that a person or a program waits for. Who is how well changes many
+ * times while members come and go, and so do the messages that count them; that is written once
+ * it has been the same for a moment. */
+static bool worth_writing(const struct pass *p, const struct plan *plan, const json_t *now,
+                          const json_t *want)
+{
+    enum { SETTLED_MS = 30 * 1000, STABLE_MS = 1000 };
+    static const char *const matters[] = {"phase", "readyMembers", "selector", "progressDeadline"};
+    if (!p->asked || plan->recheck_ms >= SETTLED_MS || p->health.stable_ms >= STABLE_MS)
+        return true;
+    for (size_t i = 0; i < COUNT_OF(matters); i++)
+        if (!json_equal(json_object_get(now, matters[i]), json_object_get(want, matters[i])))
+            return true;
+    return !conditions_alike(json_object_get(now, "conditions"),
+                             json_object_get(want, "conditions"));
+}
+
 /* --- Budget ----------------------------------------------------------------------------------- */
 
 static int report_budget(const struct ctx *ctx, struct pass *p, struct err *e)
@@ -353,6 +370,8 @@ int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
     if (report_budget(ctx, p, e) < 0)
         rc = -1;
     json_auto_t *status = wanted_status(ctx, p, plan, failed);
+    if (!failed && !worth_writing(p, plan, jget(p->cluster, "status"), status))
+        return rc;
     if (status_write(ctx, p, &kind_clusters, p->cluster, status, e) < 0)
         rc = -1;
     return rc;

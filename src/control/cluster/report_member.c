@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "control/cluster/engine_internal.h"
 #include "control/cluster/verdict.h"
+#include "control/runtime/watch.h"
 #include "kube/client.h"
 
 /* The member ID is recorded once the member itself has answered with it: from then on it has a log
@@ -39,10 +40,10 @@ static void judge_member(const struct pass *p, size_t i, struct verdict *v)
 }
 
 /* Whether the view already says what the status should say, so that nothing needs to be read. */
-static bool member_up_to_date(const struct pass *p, size_t i, const struct verdict *v)
+static bool up_to_date(const struct pass *p, size_t i, const struct member_view *view,
+                       const struct verdict *v)
 {
     const struct seen_member *m = &p->seen.members[i];
-    const struct member_view *view = p->members[i].view;
     const struct pod_view *pod = p->members[i].pod;
     const char *version = p->health.members[i].version;
     const bool voter = m->listed == YES && !m->learner;
@@ -68,6 +69,19 @@ static char *uid_print(const unsigned char uid[VIEW_UID_BYTES])
     return buf_take(&text);
 }
 
+/* The same of the object itself: the view lags behind what we just wrote. */
+static bool live_up_to_date(const struct pass *p, size_t i, const json_t *live,
+                            const struct verdict *v)
+{
+    struct view *view = NULL;
+    struct err ignored = {0};
+    if (view_make(&view_members, live, watcher_strings(p->worker->watcher), &view, &ignored) < 0)
+        return false;
+    const bool same = up_to_date(p, i, (const struct member_view *)view, v);
+    view_unref(view);
+    return same;
+}
+
 int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
     const struct seen_member *m = &p->seen.members[i];
@@ -75,10 +89,12 @@ int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e
     struct verdict ready = {0};
     json_auto_t *live = NULL;
     judge_member(p, i, &ready);
-    if (member_up_to_date(p, i, &ready))
+    if (up_to_date(p, i, p->members[i].view, &ready))
         return 0;
     if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, name, &live, e) < 0)
         return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read EtcdMember %s", name);
+    if (live_up_to_date(p, i, live, &ready))
+        return 0;
     json_t *now = jget(live, "status");
     json_auto_t *status = now ? json_deep_copy(now) : JOBJ();
     json_t *conditions = json_object_get(status, "conditions");

@@ -57,5 +57,30 @@ static void a_long_message_is_cut_at_a_character(void **state)
     free(text);
 }
 
+static void alike_is_what_says_the_same_in_other_words(void **state)
+{
+    (void)state;
+    json_auto_t *a = JARR(), *b = JARR();
+    struct condition c = {.type = "Ready", .status = "True", .reason = "X", .message = "one"};
+    assert_true(conditions_alike(a, b));
+    assert_true(conditions_alike(NULL, b));
+    (void)condition_set(a, &c, 0);
+    assert_false(conditions_alike(a, b));
+    c.message = "two";
+    (void)condition_set(b, &c, 5000000);
+    assert_true(conditions_alike(a, b));
+    c.reason = "Y";
+    (void)condition_set(b, &c, 0);
+    assert_false(conditions_alike(a, b));
+    c.reason = "X";
+    c.status = "False";
+    (void)condition_set(b, &c, 0);
+    assert_false(conditions_alike(a, b));
+    c.type = "Other";
+    (void)condition_set(a, &c, 0);
+    assert_false(conditions_alike(a, b));
+}
+
 TEST_MAIN(TEST(the_transition_time_moves_with_the_status_alone), TEST(others_stay_as_they_are),
-          TEST(a_long_message_is_cut_at_a_character))
+          TEST(a_long_message_is_cut_at_a_character),
+          TEST(alike_is_what_says_the_same_in_other_words))
