@@ -154,3 +154,28 @@ def test_a_closed_pipe_is_an_error_not_a_death(raftsman):
     )
     assert result.returncode == 1
     assert result.stdout == ("raftsman convert: standard output: write: No space left on device\n")
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: nowhere
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+clusters: [{name: nowhere, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: nobody, user: {token: none}}]
+"""
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--watch-namespace", ",".join(f"n{i}" for i in range(65))],
+        ["--watch-namespace", "n" * 64],
+        ["--max-concurrent-disruptions", "0"],
+    ],
+)
+def test_an_operator_with_wrong_limits_does_not_start(raftsman, tmp_path, flags):
+    (tmp_path / "config").write_text(KUBECONFIG)
+    result = raftsman("operator", "--kubeconfig", tmp_path / "config", *flags)
+    assert result.returncode == 2
+    assert flags[0] in result.stderr and result.stderr.count("\n") == 1
