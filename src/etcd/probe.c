@@ -29,6 +29,10 @@ enum {
     DIALS_SHARE = 10,
     DIAL_SLOTS = 20,
     DIAL_RETRY_MS = 10,
+    /* A token comes to the other members by the log. One that lags does not know it yet: it is
+     * asked again after so long, then twice as long, and so on. */
+    RENEW_PAUSE_MS = 10,
+    RENEWALS_MAX = 6,
 };
 
 enum question { ASK_STATUS, ASK_ALARMS, ASK_MEMBERS, ASK_READ, QUESTIONS };
@@ -51,8 +55,9 @@ struct probe {
     const struct etcd_probe_target *target;
     struct etcd_probe_answer *answer;
     enum stage stage;
-    bool declined; /* a learner: it takes tokens and gives none */
-    bool renewed;  /* the token was refused once */
+    bool declined;   /* a learner: it takes tokens and gives none */
+    int renewals;    /* how often the token was refused */
+    int64_t hold_ms; /* it is left alone until then; 0: it is not */
     int64_t timer_ms;
     struct grpc_conn *conn;
     struct grpc_call *login;
@@ -295,15 +300,17 @@ static int take(struct probe *p, enum question q, struct str response, struct er
     return 0;
 }
 
-/* A token that is no longer taken: once per round everybody logs in again. */
-static bool renew(struct probe *p, const struct err *e)
+/* A token that is not taken: once per round everybody logs in again. */
+static bool renew(struct probe *p, const struct err *e, int64_t now_ms)
 {
     struct etcd_login *l = p->target->login;
     const bool stale = etcd_error_is(e, ETCD_BAD_TOKEN) || etcd_error_is(e, ETCD_OLD_TOKEN) ||
                        etcd_error_is(e, ETCD_NO_CREDENTIALS);
-    if (!stale || !l || !l->user || p->renewed)
+    if (!stale || !l || !l->user || p->renewals == RENEWALS_MAX)
         return false;
-    p->renewed = true;
+    if (l->renewed)
+        p->hold_ms = now_ms + ((int64_t)RENEW_PAUSE_MS << p->renewals);
+    p->renewals++;
     if (!l->renewed) {
         l->renewed = true;
         l->off = false;
@@ -331,7 +338,7 @@ static void step_ask(struct probe *p, int64_t now_ms)
         }
         if (got > 0 && take(p, q, response, &e) < 0)
             got = -1;
-        if (got < 0 && renew(p, &e))
+        if (got < 0 && renew(p, &e, now_ms))
             return;
         if (got < 0 && (q == ASK_STATUS || e.code == ERR_CONFLICT)) {
             fail(p, &e, answered, now_ms);
@@ -356,7 +363,9 @@ static void step(struct probe *p, int64_t now_ms)
         fail(p, broken, false, now_ms);
         return;
     }
-    if (p->stage == STAGE_LOGIN && (p->login || grpc_conn_open(p->conn))) {
+    if (now_ms >= p->hold_ms)
+        p->hold_ms = 0;
+    if (p->stage == STAGE_LOGIN && p->hold_ms == 0 && (p->login || grpc_conn_open(p->conn))) {
         step_login(p, now_ms);
         if (p->stage != STAGE_OVER)
             grpc_conn_step(p->conn); /* send what was just asked; has_news() minds what it reads */
@@ -424,7 +433,7 @@ static bool has_news(const struct probe *p)
     for (size_t i = 0; i < QUESTIONS; i++)
         if (p->calls[i] && grpc_call_over(p->calls[i]))
             return true;
-    if (!l || p->stage != STAGE_LOGIN || p->login || !grpc_conn_open(p->conn))
+    if (!l || p->stage != STAGE_LOGIN || p->login || p->hold_ms > 0 || !grpc_conn_open(p->conn))
         return false;
     return l->token || l->off || l->denied.code != ERR_NONE || (!l->busy && !p->declined);
 }
@@ -442,6 +451,8 @@ static int wait_any(const struct ctx *ctx, struct probe *p, size_t n, struct pol
             continue;
         grpc_conn_poll(p[i].conn, &fds[i], &p[i].timer_ms);
         p[i].timer_ms = has_news(&p[i]) ? 0 : earlier(p[i].timer_ms, p[i].until_ms);
+        if (p[i].hold_ms > 0)
+            p[i].timer_ms = earlier(p[i].timer_ms, p[i].hold_ms);
         until_ms = earlier(until_ms, p[i].timer_ms);
     }
     const size_t cancels = ctx_poll_fds(ctx, fds + n);
