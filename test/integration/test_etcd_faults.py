@@ -12,6 +12,7 @@ import pytest
 
 import etcd_programs
 import side_by_side
+from conftest import BINARY
 from fault import proxy
 from rig import etcd, pki, wait
 from rig.process import Processes
@@ -119,10 +120,9 @@ def test_a_member_killed_in_mid_call(tmp_path):
 def fill(cluster, megabytes):
     """Real data through our own client, so that a snapshot takes a while."""
     value = "x" * 1_000_000
-    program = etcd_programs.PROGRAMS.parents[1] / "src" / "raftsman"
     for number in range(megabytes):
         subprocess.run(
-            [program, "etcd", "put", f"fill/{number}", "--endpoints", cluster.endpoints[0]],
+            [BINARY, "etcd", "put", f"fill/{number}", "--endpoints", cluster.endpoints[0]],
             input=value, text=True, check=True, capture_output=True, timeout=30,
         )  # fmt: skip
 
