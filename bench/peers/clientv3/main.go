@@ -40,10 +40,13 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	// client.Status() dials anew for every call; this one stays on the connection there is.
+	remote := clientv3.RetryMaintenanceClient(client, client.ActiveConnection())
+	warm := clientv3.NewMaintenanceFromMaintenanceClient(remote, client)
 	ask := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if _, err := client.Status(ctx, url); err != nil {
+		if _, err := warm.Status(ctx, url); err != nil {
 			log.Fatal(err)
 		}
 	}
