@@ -73,10 +73,10 @@ class Replace(Bootstrap):
         etcd.create(3).wait(3)
 
     def trigger(self, etcd):
-        self.victim = etcd.names()[0]
+        name, self.victim = next(iter(etcd.uids().items()))
         claims = etcd.cluster.core.delete_namespaced_persistent_volume_claim
-        claims(f"data-{self.victim}", etcd.namespace)
-        etcd.cluster.core.delete_namespaced_pod(self.victim, etcd.namespace)
+        claims(f"data-{name}", etcd.namespace)
+        etcd.cluster.core.delete_namespaced_pod(name, etcd.namespace)
 
 
 def in_new_namespace(cluster, work):
@@ -100,7 +100,7 @@ def prepare(scenario, etcd, directory):
 def ended(scenario, etcd):
     if not etcd.complete(scenario.end):
         return False
-    return getattr(scenario, "victim", None) not in etcd.names()
+    return getattr(scenario, "victim", None) not in etcd.uids().values()
 
 
 def check_end(scenario, etcd):

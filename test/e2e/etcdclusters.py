@@ -79,6 +79,10 @@ class EtcdCluster:
     def names(self):
         return sorted(m["metadata"]["name"] for m in self.members())
 
+    def uids(self):
+        """Of the EtcdMembers: a name may be borne again."""
+        return {m["metadata"]["name"]: m["metadata"]["uid"] for m in self.members()}
+
     def ids(self):
         return {m["metadata"]["name"]: m.get("status", {}).get("memberID") for m in self.members()}
 

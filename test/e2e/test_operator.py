@@ -100,20 +100,21 @@ def test_a_lost_volume_leads_to_a_new_member_never_to_the_old_id(etcd, cluster, 
     etcd.create(3).wait(3)
     identities = etcd.ids()
     for victim in sorted(identities, key=lambda name: name == etcd.status()["leader"]):
+        gone = etcd.uids()[victim]
         with Writer(etcd):
             cluster.core.delete_namespaced_persistent_volume_claim(f"data-{victim}", namespace)
             cluster.core.delete_namespaced_pod(victim, namespace)
-            until(lambda v=victim: v not in etcd.names(), 90, f"{victim} is replaced")
+            until(lambda u=gone: u not in etcd.uids().values(), 90, f"{victim} is replaced")
             etcd.wait(3, 120)
         assert str(int(identities[victim], 16)) not in {m["ID"] for m in etcd.etcd_members()}
 
 
 def test_a_deleted_member_is_replaced(etcd):
     etcd.create(3).wait(3)
-    victim = etcd.names()[0]
+    victim, gone = next(iter(etcd.uids().items()))
     with Writer(etcd):
         etcd.delete_member(victim)
-        until(lambda: victim not in etcd.names() and len(etcd.names()) == 3, 60, "a successor")
+        until(lambda: gone not in etcd.uids().values() and len(etcd.uids()) == 3, 60, "a successor")
         etcd.wait(3)
     assert len(etcd.etcd_members()) == 3
 

@@ -29,14 +29,25 @@ static int live_member(const struct ctx *ctx, struct pass *p, size_t i, json_t *
     return 0;
 }
 
+/* The live volume. One that is gone while the view still has it is no error: look again. */
+static int live_pvc(const struct ctx *ctx, struct pass *p, const char *name, json_t **out,
+                    struct err *e)
+{
+    if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, out, e) == 0)
+        return 0;
+    if (e->code == ERR_NOT_FOUND)
+        e->code = ERR_CONFLICT;
+    return err_wrap(e, "read PersistentVolumeClaim %s", name);
+}
+
 static int record_pvc(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
     json_auto_t *pvc = NULL, *member = NULL;
     auto_free char *name = xasprintf("data-%s", pass_member_name(p, i));
     if (live_member(ctx, p, i, &member, e) < 0)
         return -1;
-    if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
-        return err_wrap(e, "read PersistentVolumeClaim %s", name);
+    if (live_pvc(ctx, p, name, &pvc, e) < 0)
+        return -1;
     if (*jstr(member, "status.pvcUID", "") != '\0' ||
         strcmp(jstr(pvc, "metadata.ownerReferences.0.uid", ""), jstr(member, "metadata.uid", "")) !=
             0)
@@ -69,8 +80,8 @@ static int create_pod(const struct ctx *ctx, struct pass *p, size_t i, struct er
     auto_free char *name = xasprintf("data-%s", pass_member_name(p, i));
     if (live_member(ctx, p, i, &member, e) < 0)
         return -1;
-    if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, &pvc, e) < 0)
-        return err_wrap(e, "read PersistentVolumeClaim %s", name);
+    if (live_pvc(ctx, p, name, &pvc, e) < 0)
+        return -1;
     if (strcmp(jstr(pvc, "metadata.uid", ""), jstr(member, "status.pvcUID", "-")) != 0 ||
         jstr(pvc, "metadata.deletionTimestamp", NULL))
         return err_set(e, ERR_CONFLICT, 0, "volume of %s is not the one it was started on",

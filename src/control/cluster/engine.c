@@ -49,6 +49,8 @@ static int reconcile(const struct ctx *ctx, struct worker *w, const struct objke
     struct plan plan = cluster_decide(&p.seen, clock_now_s(ctx->clock));
     if (plan.step == STEP_WAIT && (p.seen.exists == NO || cluster_complete(&p.seen)))
         budget_release(g->disruptions, key);
+    if (pass_announce(ctx, &p, &plan, e) < 0)
+        return -1;
     const int rc = pass_act(ctx, &p, &plan, e);
     if (rc == 0)
         next->after_ms = come_back(ctx, &p, &plan);

@@ -56,6 +56,7 @@ struct pass {
     char refused_text[160];
     bool asked;             /* there is somebody to ask */
     struct err version_err; /* why no member of the wanted version may join; ERR_NONE: it may */
+    bool announced;         /* the status was written before the step */
     bool blind;             /* and no answer yet: the prober brings the key back with it */
 };
 
@@ -82,6 +83,11 @@ NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);
 /* Takes the step and the chores. Returns the plan as it turned out: a step etcd refused for now,
  * or the chokepoint did, becomes a wait with that reason. -1: *e. */
 NODISCARD int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct err *e);
+
+/* A cluster that says it is at rest says otherwise before anything is done to it. The steps that
+ * write the status themselves need no announcement. */
+NODISCARD int pass_announce(const struct ctx *ctx, struct pass *p, const struct plan *plan,
+                            struct err *e);
 
 /* Status of cluster and members, budget, events, metrics. `failed` is what act failed with, or
  * NULL. */

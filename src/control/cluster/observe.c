@@ -114,6 +114,12 @@ static void observe_member(struct pass *p, const struct member_view *v)
     (void)snprintf(m->name, sizeof(m->name), "%s", v->head.name);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct view *const *left = a, *const *right = b;
+    return strcmp((*left)->name, (*right)->name);
+}
+
 /* Members whose controller is this cluster. Those of a cluster that is gone belong to nobody, and
  * are let go. */
 static void observe_members(struct pass *p)
@@ -122,6 +128,10 @@ static void observe_members(struct pass *p)
     if (p->cluster)
         (void)uid_parse(p->ident.uid, uid);
     p->seen.members_known = YES;
+    /* Always in the same order, so that what is reported of them is the same after a restart. */
+    if (p->member_views.list.n > 1)
+        qsort(p->member_views.list.v, p->member_views.list.n, sizeof(*p->member_views.list.v),
+              by_name);
     for (size_t i = 0; i < p->member_views.list.n; i++) {
         const struct member_view *v = (const struct member_view *)p->member_views.list.v[i];
         const bool ours = uid_equal(v->owner_uid, uid);

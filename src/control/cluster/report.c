@@ -352,6 +352,19 @@ static void report_metrics(struct pass *p)
     metric_set(g->quorum_margin, (double)n.healthy_voters - (double)quorum, ns, name);
 }
 
+int pass_announce(const struct ctx *ctx, struct pass *p, const struct plan *plan, struct err *e)
+{
+    const json_t *progressing = condition_get(jget(p->cluster, "status.conditions"), "Progressing");
+    if (plan->step == STEP_WAIT || plan->step == STEP_LATCH_TARGET || plan->step == STEP_LATCH_ID ||
+        strcmp(jstr(progressing, "status", ""), "False") != 0)
+        return 0;
+    if (!p->cluster || p->seen.deleting)
+        return 0;
+    json_auto_t *status = wanted_status(ctx, p, plan, NULL);
+    p->announced = true;
+    return status_write(ctx, p, &kind_clusters, p->cluster, status, e);
+}
+
 int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
                 const struct err *failed, struct err *e)
 {
@@ -360,9 +373,8 @@ int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
         return 0;
     if (!failed)
         report_event(p, plan);
-    /* What was observed before a step is the past; the pass that follows at once reports. */
-    if (!failed && plan->step != STEP_WAIT)
-        return 0;
+    if (p->announced || (!failed && plan->step != STEP_WAIT))
+        return 0; /* what was observed is the past; the pass that follows at once reports */
     int rc = 0;
     for (size_t i = 0; i < p->seen.n_members && !p->seen.unsupported; i++)
         if (!p->seen.members[i].deleting && report_member(ctx, p, i, e) < 0)
