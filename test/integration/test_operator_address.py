@@ -39,8 +39,18 @@ def api(control_plane):
         where = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         if not made.find(f"{where}/{crd['metadata']['name']}"):
             made.create(where, crd)
-    until(lambda: made.find(f"{GROUP}/etcdclusters"), 20, "the kinds are served")
+    until(lambda: served(made), 20, "the kinds are served")
     return made
+
+
+def served(api):
+    """A kind that was just made known is answered with 404, then 429, then what there is."""
+    try:
+        return api.find(f"{GROUP}/etcdclusters") and api.find(f"{GROUP}/etcdmembers")
+    except ApiError as error:
+        if error.status != 429:
+            raise
+        return None
 
 
 def start_etcd(processes, name, address, flags, data):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 
 import pytest
@@ -123,7 +124,16 @@ FAULTS = {
 }
 
 
-def rounds(control_plane, directory, number, seed):
+def whole_in_step(api, running, named):
+    """Nothing of anybody else's is left over or missing either."""
+    views = running.views()["configmaps"]["views"]
+    listed = labelled(api)
+    if named:
+        listed = {k: v for k, v in listed.items() if k.partition("/")[0] in named}
+    return views == listed
+
+
+def rounds(control_plane, directory, number, seed, all_done):
     """One controller behind one proxy, and two namespaces that nobody else writes to."""
     mode, named = MODES[number]
     rnd = random.Random(seed)
@@ -161,6 +171,10 @@ def rounds(control_plane, directory, number, seed):
             if ("limit=" in r.path) == (mode == "paged") and r.method == "GET"
         ]
         assert lists
+        all_done.wait(300)  # nobody writes any more: now the whole can be compared
+        what = f"{mode} views equal a fresh list of everything, seed {seed}"
+        until(lambda: whole_in_step(api, running, namespaces if named else None), 20, what)
+        all_done.wait(60)
     for key in writer.names:
         api.request("DELETE", writer.path(key))
 
@@ -168,13 +182,21 @@ def rounds(control_plane, directory, number, seed):
 @pytest.mark.timeout(600)
 def test_views_equal_a_fresh_list(control_plane, tmp_path):
     seed = int(os.environ.get("SEED") or random.randrange(2**32))
+    all_done = threading.Barrier(len(MODES))
+
+    def lane(number):
+        try:
+            rounds(control_plane, tmp_path, number, seed + number, all_done)
+        except BaseException:
+            all_done.abort()
+            raise
+
     with concurrent.futures.ThreadPoolExecutor(len(MODES)) as pool:
-        running = [
-            pool.submit(rounds, control_plane, tmp_path, number, seed + number)
-            for number in range(len(MODES))
-        ]
-        for each in running:
-            each.result()
+        problems = [each.exception() for each in [pool.submit(lane, n) for n in range(len(MODES))]]
+    for problem in problems:
+        if problem and not isinstance(problem, threading.BrokenBarrierError):
+            raise problem
+    assert problems == [None] * len(MODES)
 
 
 CRD = {
