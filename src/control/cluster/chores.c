@@ -115,7 +115,7 @@ static int delete_pod(const struct ctx *ctx, struct pass *p, size_t i, struct er
 static int label_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
     const struct seen_member *m = &p->seen.members[i];
-    const bool voter = m->listed == YES && !m->learner;
+    const bool voter = member_votes(m);
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
     return pass_patch(
         ctx, p, &kube_pods, pass_member_name(p, i), &how,

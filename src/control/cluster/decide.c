@@ -47,11 +47,6 @@ static bool is_running(const struct seen_member *m)
     return !m->deleting && !m->dormant;
 }
 
-static bool is_voter(const struct seen_member *m)
-{
-    return m->listed == YES && !m->learner;
-}
-
 static bool is_ready(const struct seen_member *m)
 {
     return m->pod == OURS && m->pod_ready == YES && m->listed == YES && m->healthy == YES;
@@ -112,7 +107,7 @@ static bool lost_its_volume(const struct seen_member *m)
 
 static bool is_healthy_voter(const struct seen_member *m)
 {
-    return is_voter(m) && m->healthy == YES;
+    return member_votes(m) && m->healthy == YES;
 }
 
 static bool fate_unknown(const struct seen_member *m)
@@ -122,7 +117,7 @@ static bool fate_unknown(const struct seen_member *m)
 
 size_t cluster_voters(const struct observed *s)
 {
-    return count(s, is_voter);
+    return count(s, member_votes);
 }
 
 int cluster_complete(const struct observed *s)
@@ -152,7 +147,7 @@ static bool others_hold_quorum(const struct observed *s, const struct seen_membe
         return false;
     const size_t voters = cluster_voters(s) + s->unmanaged;
     const size_t healthy_others = count(s, is_healthy_voter) - is_healthy_voter(m);
-    if (!is_voter(m)) /* a learner or a stranger takes no vote with it */
+    if (!member_votes(m)) /* a learner or a stranger takes no vote with it */
         return healthy_others >= voters / 2 + 1;
     return healthy_others >= (voters - 1) / 2 + 1; /* never true of the last one */
 }
@@ -161,7 +156,7 @@ static bool others_hold_quorum(const struct observed *s, const struct seen_membe
 
 static bool is_last_voter(const struct observed *s, const struct seen_member *m)
 {
-    return is_voter(m) && cluster_voters(s) == 1;
+    return member_votes(m) && cluster_voters(s) == 1;
 }
 
 /* Somebody deleted the only voter there is. A successor has to grow up before it may leave. */
@@ -421,9 +416,14 @@ enum chore member_decide(const struct observed *s, const struct seen_member *m)
     if (m->pod == ABSENT && may_start(s, m))
         return CHORE_CREATE_POD;
     if (m->pod == OURS && !m->pod_terminating && m->listed != UNKNOWN &&
-        m->pod_labeled_voter != is_voter(m))
+        m->pod_labeled_voter != member_votes(m))
         return CHORE_LABEL_POD;
     return CHORE_NONE;
+}
+
+bool plan_at_rest(const struct plan *plan)
+{
+    return plan->step == STEP_WAIT && plan->recheck_ms >= LATER_MS;
 }
 
 const char *step_name(enum step step)

@@ -5,6 +5,7 @@
  * for several members in the same pass. Before a step that can cost availability, act asks the
  * other voters themselves; decide only says what is wanted. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,9 @@ struct plan cluster_decide(const struct observed *s, int64_t now_s);
 
 /* The chore of one member, independent of the step of the pass. */
 enum chore member_decide(const struct observed *s, const struct seen_member *m);
+
+/* Nothing is under way: it is finished, or waits for a person. */
+bool plan_at_rest(const struct plan *plan);
 
 const char *step_name(enum step step);
 

@@ -14,20 +14,20 @@
 #include "control/runtime/queue.h"
 
 /* The prober brings a key back; these are for what it cannot see. */
-enum { SAFETY_MS = 10 * 1000, SETTLED_MS = 5 * 60 * 1000, SETTLED_FROM_MS = 30 * 1000 };
+enum { SAFETY_MS = 10 * 1000, AT_REST_MS = 5 * 60 * 1000 };
 
 /* When to look again, and when to ask the members again. */
 static int64_t come_back(const struct ctx *ctx, const struct pass *p, const struct plan *plan)
 {
     struct prober *prober = p->engine->prober;
-    const bool settled = plan->step == STEP_WAIT && plan->recheck_ms >= SETTLED_FROM_MS;
-    int64_t after_ms = settled ? SETTLED_MS : SAFETY_MS;
+    const bool at_rest = plan_at_rest(plan);
+    int64_t after_ms = at_rest ? AT_REST_MS : SAFETY_MS;
     if (!p->asked)
         after_ms = plan->recheck_ms;
     else if (plan->step != STEP_WAIT)
         prober_stale(prober, p->key, true);
     else
-        prober_next(prober, p->key, settled ? 0 : plan->recheck_ms);
+        prober_next(prober, p->key, at_rest ? 0 : plan->recheck_ms);
     const int64_t left_ms = (p->seen.deadline_s - clock_now_s(ctx->clock)) * 1000;
     if (p->seen.deadline_s > 0 && left_ms > 0 && left_ms < after_ms)
         after_ms = left_ms;

@@ -83,7 +83,7 @@ int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *
     const struct seen_member *m = &p->seen.members[target];
     if (p->seen.quorum != YES || m->listed == UNKNOWN)
         return refuse(p, "QuorumLost", e, "etcd does not answer a linearizable read");
-    const bool votes = m->listed == YES && !m->learner;
+    const bool votes = member_votes(m);
     const size_t need = votes ? (t.voters - 1) / 2 + 1 : t.voters / 2 + 1;
     if (t.good_others < need)
         return refuse(p, "WaitingForQuorum", e, "%zu other voters answer, %zu are needed",

@@ -52,6 +52,12 @@ struct seen_member {
     bool leads;
 };
 
+/* By etcd's own list: it counts for quorum. */
+static inline bool member_votes(const struct seen_member *m)
+{
+    return m->listed == YES && !m->learner;
+}
+
 struct observed {
     /* the EtcdCluster */
     enum fact exists; /* NO is proven by a live read */

@@ -147,7 +147,7 @@ int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_cli
     for (int voters_only = 1; voters_only >= 0 && n == 0; voters_only--) {
         for (size_t i = 0; i < p->seen.n_members; i++) {
             const struct seen_member *m = &p->seen.members[i];
-            const bool voter = m->listed == YES && !m->learner;
+            const bool voter = member_votes(m);
             if (i == but || (voters_only && !voter) || m->pod != OURS ||
                 !dial_url(&p->members[i], urls[n]))
                 continue;

@@ -2,15 +2,12 @@
  * What a person sees: status of cluster and members, budget, events, metrics. Runs in every pass,
  * also in one that failed or only waited, and writes only what differs. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/kinds.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/ctx.h"
-#include "base/mem.h"
 #include "control/cluster/engine_internal.h"
 #include "control/cluster/verdict.h"
 #include "control/runtime/event.h"
@@ -33,7 +30,7 @@ static struct sums sum_up(const struct pass *p)
     struct sums n = {0};
     for (size_t i = 0; i < p->seen.n_members; i++) {
         const struct seen_member *m = &p->seen.members[i];
-        const bool voter = m->listed == YES && !m->learner;
+        const bool voter = member_votes(m);
         n.voters += voter;
         n.healthy_voters += voter && m->healthy == YES;
         n.sick_voters += voter && m->healthy == NO;
@@ -254,9 +251,9 @@ static json_t *wanted_status(const struct ctx *ctx, const struct pass *p, const 
 static bool worth_writing(const struct pass *p, const struct plan *plan, const json_t *now,
                           const json_t *want)
 {
-    enum { SETTLED_MS = 30 * 1000, STABLE_MS = 1000 };
+    enum { STABLE_MS = 1000 };
     static const char *const matters[] = {"phase", "readyMembers", "selector", "progressDeadline"};
-    if (!p->asked || plan->recheck_ms >= SETTLED_MS || p->health.stable_ms >= STABLE_MS)
+    if (!p->asked || plan_at_rest(plan) || p->health.stable_ms >= STABLE_MS)
         return true;
     for (size_t i = 0; i < COUNT_OF(matters); i++)
         if (!json_equal(json_object_get(now, matters[i]), json_object_get(want, matters[i])))

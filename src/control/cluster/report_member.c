@@ -46,7 +46,7 @@ static bool up_to_date(const struct pass *p, size_t i, const struct member_view 
     const struct seen_member *m = &p->seen.members[i];
     const struct pod_view *pod = p->members[i].pod;
     const char *version = p->health.members[i].version;
-    const bool voter = m->listed == YES && !m->learner;
+    const bool voter = member_votes(m);
     if (strcmp(istr_text(view->ready), v->reason) != 0)
         return false;
     if ((has_joined(p, i) && view->member_id != m->id) ||

@@ -718,6 +718,19 @@ static void an_unknown_world_is_not_complete(void **state)
     assert_true(cluster_complete(&paused));
 }
 
+static void only_what_waits_long_is_at_rest(void **state)
+{
+    (void)state;
+    const struct observed paused = {
+        .exists = YES, .services = YES, .target_latched = true, .formed = NO, .members_known = YES};
+    const struct plan rest = cluster_decide(&paused, 0);
+    const struct plan soon = {.step = STEP_WAIT, .recheck_ms = rest.recheck_ms - 1};
+    const struct plan step = {.step = STEP_PROMOTE, .recheck_ms = rest.recheck_ms};
+    assert_true(plan_at_rest(&rest));
+    assert_false(plan_at_rest(&soon));
+    assert_false(plan_at_rest(&step));
+}
+
 TEST_MAIN(TEST(each_rule_decides), TEST(every_step_has_a_name),
           TEST(an_unknown_world_is_not_complete), TEST(each_chore_is_found),
-          TEST(random_worlds_stay_safe_and_converge))
+          TEST(only_what_waits_long_is_at_rest), TEST(random_worlds_stay_safe_and_converge))
