@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/crc32c.h"
 
+#include "base/attr.h"
+#include "base/mem.h"
 #include "unit.h"
 
 static void known_values(void **state)
@@ -27,4 +29,20 @@ static void pieces_add_up_and_both_ways_agree(void **state)
     }
 }
 
-TEST_MAIN(TEST(known_values), TEST(pieces_add_up_and_both_ways_agree))
+/* Long enough for lanes side by side, at every distance from a whole number of them. */
+static void long_inputs_agree_too(void **state)
+{
+    (void)state;
+    enum { BYTES = 7000 };
+    uint64_t seed = 43;
+    auto_free unsigned char *bytes = xmalloc(BYTES);
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = (unsigned char)test_next(&seed);
+    for (size_t n = 3000; n < BYTES; n++)
+        assert_int_equal(crc32c(7, bytes, n), crc32c_portable(7, bytes, n));
+    for (size_t skipped = 0; skipped < 16; skipped++)
+        assert_int_equal(crc32c(7, bytes + skipped, BYTES - skipped),
+                         crc32c_portable(7, bytes + skipped, BYTES - skipped));
+}
+
+TEST_MAIN(TEST(known_values), TEST(pieces_add_up_and_both_ways_agree), TEST(long_inputs_agree_too))
