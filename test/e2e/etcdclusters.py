@@ -52,15 +52,7 @@ class EtcdCluster:
         return found[0] if found else {"status": "", "reason": "", "message": ""}
 
     def complete(self, replicas):
-        """The target is adopted and reached: what a user waits for."""
-        status = self.status()
-        conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
-        return (
-            status.get("observed", {}).get("replicas") == replicas
-            and status.get("readyMembers") == replicas
-            and conditions.get("Progressing") == "False"
-            and conditions.get("Available") == ("True" if replicas else "False")
-        )
+        return is_complete(self.get(), replicas)
 
     def wait(self, replicas, seconds=60):
         until(lambda: self.complete(replicas), seconds, f"{self.name} has {replicas} members")
@@ -121,6 +113,18 @@ class EtcdCluster:
 
     def etcd_members(self):
         return self.call("/v3/cluster/member/list", {"linearizable": True})["members"]
+
+
+def is_complete(cluster, replicas):
+    """The target is adopted and reached: what a user waits for."""
+    status = cluster.get("status", {})
+    conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
+    return (
+        status.get("observed", {}).get("replicas") == replicas
+        and status.get("readyMembers") == replicas
+        and conditions.get("Progressing") == "False"
+        and conditions.get("Available") == ("True" if replicas else "False")
+    )
 
 
 def encode(text):

@@ -20,7 +20,9 @@
 #include "etcd/cluster.h"
 #include "kube/client.h"
 
-enum { REFUSED_MS = 100 }; /* until etcd or the gate is asked again */
+/* Until etcd or the gate is asked again. etcd takes a further member only when those it has have
+ * been connected for five seconds, so at first there is no hurry. */
+enum { REFUSED_MS = 100, REFUSED_EARLY_MS = 500, EARLY_MS = 3000 };
 
 /* --- Cluster -------------------------------------------------------------------------------- */
 
@@ -49,7 +51,7 @@ static int latch_target(const struct ctx *ctx, struct pass *p, struct err *e)
                                    .sub = "status",
                                    .resource_version =
                                        jstr(p->cluster, "metadata.resourceVersion", NULL)};
-    return pass_patch(ctx, p, &kind_clusters, p->key->name, &how, ops, e);
+    return pass_patch(ctx, p, &kind_clusters, p->key->name, &how, ops, NULL, e);
 }
 
 static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
@@ -60,7 +62,7 @@ static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
                                        jstr(p->cluster, "metadata.resourceVersion", NULL)};
     return pass_patch(ctx, p, &kind_clusters, p->key->name, &how,
                       JOBJ(J("status", JOBJ(J("clusterID", jsf("%016" PRIx64, p->seen.found_id))))),
-                      e);
+                      NULL, e);
 }
 
 /* One Service: create it, or put the fields we own back. */
@@ -68,7 +70,7 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
 {
     json_auto_t *want = take_want;
     const char *name = jstr(want, "metadata.name", "");
-    if (pass_create(ctx, p, &kube_services, json_incref(want), e) < 0)
+    if (pass_create(ctx, p, &kube_services, json_incref(want), NULL, e) < 0)
         return -1;
     for (size_t i = 0; i < p->service_views.list.n; i++) {
         const struct service_view *v = (const struct service_view *)p->service_views.list.v[i];
@@ -80,7 +82,7 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
             J("publishNotReadyAddresses", jb(jbool(want, "spec.publishNotReadyAddresses", false))),
             J("ports", json_incref(jget(want, "spec.ports"))));
         const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-        return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), e);
+        return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), NULL, e);
     }
     return 0;
 }
@@ -163,7 +165,7 @@ static int create_member(const struct ctx *ctx, struct pass *p, bool seed, struc
     if (kube_list(ctx, p->worker->kube, &kind_members, &what, take_live, &live, NULL, e) < 0)
         return err_wrap(e, "list members of %s", p->key->name);
     if (live.ours != p->seen.n_members)
-        return err_set(e, ERR_CONFLICT, 0, "members of %s changed meanwhile", p->key->name);
+        return err_set(e, ERR_NOT_READY, 0, "members of %s changed meanwhile", p->key->name);
 
     char name[API_MEMBER_NAME_MAX + 1];
     if (free_name(ctx, p, &live, seed, name, e) < 0)
@@ -177,7 +179,7 @@ static int create_member(const struct ctx *ctx, struct pass *p, bool seed, struc
                        object_member(&p->ident, p->target, name,
                                      jstr(p->cluster, "status.clusterToken", ""), seed,
                                      buf_cstr(&initial)),
-                       e);
+                       NULL, e);
 }
 
 static int text_order(const void *a, const void *b)
@@ -222,20 +224,35 @@ static int write_initial_cluster(const struct ctx *ctx, struct pass *p, size_t i
         return -1;
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
     return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                      JOBJ(J("spec", JOBJ(J("initialCluster", js(buf_cstr(&initial)))))), e);
+                      JOBJ(J("spec", JOBJ(J("initialCluster", js(buf_cstr(&initial)))))), NULL, e);
 }
 
-/* What etcd knows is read again first: an earlier MemberAdd may have been carried out without an
- * answer. */
+/* Each voter judges by its own connections whether it has been in touch with a majority for long
+ * enough, so one may take what another refuses. A refusal is certain: nothing was done. */
+static int ask_to_add(const struct ctx *ctx, struct pass *p, size_t i, uint64_t *out_id,
+                      struct etcd_members *out, struct err *e)
+{
+    size_t voters[OBSERVED_MEMBERS_MAX];
+    const size_t n = pass_askable(p, i, voters);
+    const struct ctx limited = ctx_with_timeout(ctx, ENGINE_ETCD_MS);
+    int rc = err_set(e, ERR_UNAVAILABLE, 0, "no member of %s has an address", p->key->name);
+    for (size_t k = 0; k < n; k++) {
+        AUTO(etcd_client_free_auto) struct etcd_client *c = NULL;
+        *e = (struct err){0};
+        rc = pass_dial_one(ctx, p, voters[k], &c, e);
+        if (rc == 0)
+            rc = etcd_member_add(&limited, c, p->members[i].peer_url, true, out_id, out, e);
+        if (rc == 0 || (e->code != ERR_NOT_READY && e->code != ERR_UNAVAILABLE))
+            break;
+    }
+    return rc;
+}
+
 static int add_learner(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
-    AUTO(etcd_client_free_auto) struct etcd_client *c = NULL;
     AUTO(etcd_members_done) struct etcd_members list = {0};
-    const struct ctx limited = ctx_with_timeout(ctx, ENGINE_ETCD_MS);
     uint64_t id = 0;
-    if (pass_dial(ctx, p, i, &c, e) < 0)
-        return -1;
-    if (etcd_member_add(&limited, c, p->members[i].peer_url, true, &id, &list, e) < 0)
+    if (ask_to_add(ctx, p, i, &id, &list, e) < 0)
         return err_wrap(e, "add %s to etcd", pass_member_name(p, i));
     log_info(ctx->log, "learner added", KV("member", pass_member_name(p, i)), KV_HEX("id", id));
     return write_initial_cluster(ctx, p, i, &list, e);
@@ -306,7 +323,7 @@ static int release_member(const struct ctx *ctx, struct pass *p, size_t i, struc
     const struct kube_patch how = {
         .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
     if (pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                   JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), e) < 0)
+                   JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), NULL, e) < 0)
         return e->code == ERR_NOT_FOUND ? 0 : -1;
     log_info(ctx->log, "member released", KV("member", pass_member_name(p, i)));
     return 0;
@@ -332,7 +349,8 @@ static int set_dormant(const struct ctx *ctx, struct pass *p, size_t i, bool dor
 {
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
     return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                      JOBJ(J("spec", JOBJ(J("dormant", dormant ? jb(true) : json_null())))), e);
+                      JOBJ(J("spec", JOBJ(J("dormant", dormant ? jb(true) : json_null())))), NULL,
+                      e);
 }
 
 static int take_step(const struct ctx *ctx, struct pass *p, const struct plan *plan, struct err *e)
@@ -381,12 +399,14 @@ int pass_act(const struct ctx *ctx, struct pass *p, struct plan *plan, struct er
     if (take_step(ctx, p, plan, e) < 0) {
         if (e->code != ERR_NOT_READY)
             return -1;
+        const bool early = plan->step == STEP_ADD_LEARNER && p->health.stable_ms < EARLY_MS;
         /* "Not now" is an answer, not a failure. */
         log_debug(ctx->log, "step refused for now", KV("step", step_name(plan->step)), KV_ERR(e));
         *plan = (struct plan){.step = STEP_WAIT,
                               .member = PLAN_NO_MEMBER,
                               .reason = p->refused ? p->refused : plan->reason,
-                              .recheck_ms = REFUSED_MS};
+                              .recheck_ms = early ? REFUSED_EARLY_MS : REFUSED_MS,
+                              .again = true};
         *e = (struct err){0};
     } else if (plan->step != STEP_WAIT) {
         log_info(ctx->log, "step taken", KV("step", step_name(plan->step)),

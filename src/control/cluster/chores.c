@@ -13,89 +13,111 @@
 
 enum { CHORES_MAX = 6 }; /* of one member in one pass */
 
-/* The live member, which must be the one the pass is about. */
-static int live_member(const struct ctx *ctx, struct pass *p, size_t i, json_t **out, struct err *e)
+/* The objects of one member, as they were last read or written. What a Pod depends on is never
+ * taken from a view. */
+struct tended {
+    size_t i;
+    json_t *member, *pvc; /* owned; NULL: not read yet */
+};
+
+static void tended_done(struct tended *t)
 {
-    json_auto_t *live = NULL;
-    unsigned char uid[VIEW_UID_BYTES];
-    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, pass_member_name(p, i), &live,
-                 e) < 0)
-        return err_wrap(e, "read EtcdMember %s", pass_member_name(p, i));
-    if (!uid_parse(jstr(live, "metadata.uid", ""), uid) ||
-        !uid_equal(uid, p->members[i].view->head.uid))
-        return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is another by now",
-                       pass_member_name(p, i));
-    *out = TAKE(live);
-    return 0;
+    json_decref(t->member);
+    json_decref(t->pvc);
 }
 
-/* The live volume. One that is gone while the view still has it is no error: look again. */
-static int live_pvc(const struct ctx *ctx, struct pass *p, const char *name, json_t **out,
-                    struct err *e)
+/* Reads the member, which must be the one the pass is about. */
+static int need_member(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
 {
-    if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, out, e) == 0)
+    const char *name = pass_member_name(p, t->i);
+    unsigned char uid[VIEW_UID_BYTES];
+    if (t->member)
+        return 0;
+    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, name, &t->member, e) < 0)
+        return err_wrap(e, "read EtcdMember %s", name);
+    if (uid_parse(jstr(t->member, "metadata.uid", ""), uid) &&
+        uid_equal(uid, p->members[t->i].view->head.uid))
+        return 0;
+    json_decref(TAKE(t->member));
+    return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is another by now", name);
+}
+
+/* Reads the volume. One that is gone while the view still has it is no error: look again. */
+static int need_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
+{
+    auto_free char *name = xasprintf("data-%s", pass_member_name(p, t->i));
+    if (t->pvc || kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, name, &t->pvc, e) == 0)
         return 0;
     if (e->code == ERR_NOT_FOUND)
         e->code = ERR_CONFLICT;
     return err_wrap(e, "read PersistentVolumeClaim %s", name);
 }
 
-static int record_pvc(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+static int patch_member(const struct ctx *ctx, struct pass *p, struct tended *t, const char *sub,
+                        json_t *take_patch, struct err *e)
 {
-    json_auto_t *pvc = NULL, *member = NULL;
-    auto_free char *name = xasprintf("data-%s", pass_member_name(p, i));
-    if (live_member(ctx, p, i, &member, e) < 0)
-        return -1;
-    if (live_pvc(ctx, p, name, &pvc, e) < 0)
-        return -1;
-    if (*jstr(member, "status.pvcUID", "") != '\0' ||
-        strcmp(jstr(pvc, "metadata.ownerReferences.0.uid", ""), jstr(member, "metadata.uid", "")) !=
-            0)
-        return err_set(e, ERR_CONFLICT, 0, "volume of %s changed meanwhile",
-                       pass_member_name(p, i));
+    json_auto_t *before = TAKE(t->member);
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
-                                   .sub = "status",
+                                   .sub = sub,
                                    .resource_version =
-                                       jstr(member, "metadata.resourceVersion", NULL)};
+                                       jstr(before, "metadata.resourceVersion", NULL)};
+    return pass_patch(ctx, p, &kind_members, pass_member_name(p, t->i), &how, take_patch,
+                      &t->member, e);
+}
+
+static int create_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
+{
+    if (need_member(ctx, p, t, e) < 0)
+        return -1;
+    if (*jstr(t->member, "status.pvcUID", "") != '\0')
+        return err_set(e, ERR_CONFLICT, 0, "%s had a volume before", pass_member_name(p, t->i));
+    return pass_create(ctx, p, &kube_pvcs, object_pvc(&p->ident, t->member), &t->pvc, e);
+}
+
+static int record_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
+{
+    if (need_member(ctx, p, t, e) < 0 || need_pvc(ctx, p, t, e) < 0)
+        return -1;
+    if (*jstr(t->member, "status.pvcUID", "") != '\0' ||
+        strcmp(jstr(t->pvc, "metadata.ownerReferences.0.uid", ""),
+               jstr(t->member, "metadata.uid", "")) != 0)
+        return err_set(e, ERR_CONFLICT, 0, "volume of %s changed meanwhile",
+                       pass_member_name(p, t->i));
     /* The first word about its readiness goes with it, to save a write. */
     json_auto_t *conditions = JARR();
     const struct condition unready = {.type = "Ready",
                                       .status = "False",
                                       .reason = "PodNotReady",
                                       .message = "it has no Pod yet",
-                                      .generation = jint(member, "metadata.generation", 0)};
+                                      .generation = jint(t->member, "metadata.generation", 0)};
     (void)condition_set(conditions, &unready, clock_wall_us(ctx->clock));
-    const bool first = !jget(member, "status.conditions");
-    return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                      JOBJ(J("status", JOBJ(J("pvcName", js(name)),
-                                            J("pvcUID", js(jstr(pvc, "metadata.uid", ""))),
-                                            J_IF(first, "conditions", json_incref(conditions))))),
-                      e);
+    const bool first = !jget(t->member, "status.conditions");
+    return patch_member(
+        ctx, p, t, "status",
+        JOBJ(J("status", JOBJ(J("pvcName", json_incref(jget(t->pvc, "metadata.name"))),
+                              J("pvcUID", json_incref(jget(t->pvc, "metadata.uid"))),
+                              J_IF(first, "conditions", json_incref(conditions))))),
+        e);
 }
 
-/* Everything the Pod depends on is read live: the member's recorded identity and volume. */
-static int create_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+static int create_pod(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
 {
-    json_auto_t *pvc = NULL, *member = NULL;
-    auto_free char *name = xasprintf("data-%s", pass_member_name(p, i));
-    if (live_member(ctx, p, i, &member, e) < 0)
+    if (need_member(ctx, p, t, e) < 0 || need_pvc(ctx, p, t, e) < 0)
         return -1;
-    if (live_pvc(ctx, p, name, &pvc, e) < 0)
-        return -1;
-    if (strcmp(jstr(pvc, "metadata.uid", ""), jstr(member, "status.pvcUID", "-")) != 0 ||
-        jstr(pvc, "metadata.deletionTimestamp", NULL))
+    if (strcmp(jstr(t->pvc, "metadata.uid", ""), jstr(t->member, "status.pvcUID", "-")) != 0 ||
+        jstr(t->pvc, "metadata.deletionTimestamp", NULL))
         return err_set(e, ERR_CONFLICT, 0, "volume of %s is not the one it was started on",
-                       pass_member_name(p, i));
-    const struct seen_member *m = &p->seen.members[i];
+                       pass_member_name(p, t->i));
+    const struct seen_member *m = &p->seen.members[t->i];
     /* Without etcd's word, what it said last; the founder votes from its first moment. */
-    const bool was_voter = p->members[i].view->voter || (m->bootstrap && p->seen.formed == NO);
+    const bool was_voter = p->members[t->i].view->voter || (m->bootstrap && p->seen.formed == NO);
     const struct pod_input in = {
-        .member = member,
+        .member = t->member,
         .image_repo = p->engine->options->image_repo,
         .formed = p->seen.formed == YES,
         .voter = m->listed == YES ? !m->learner : m->listed == UNKNOWN && was_voter,
     };
-    return pass_create(ctx, p, &kube_pods, object_pod(&p->ident, &in), e);
+    return pass_create(ctx, p, &kube_pods, object_pod(&p->ident, &in), NULL, e);
 }
 
 static int delete_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
@@ -121,49 +143,39 @@ static int label_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err
         ctx, p, &kube_pods, pass_member_name(p, i), &how,
         JOBJ(J("metadata",
                JOBJ(J("labels", JOBJ(J(API_LABEL_ROLE, voter ? js("voter") : json_null())))))),
-        e);
+        NULL, e);
 }
 
-static int add_finalizer(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+static int add_finalizer(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
 {
-    json_auto_t *live = NULL;
-    if (live_member(ctx, p, i, &live, e) < 0)
+    if (need_member(ctx, p, t, e) < 0)
         return -1;
     json_t *all = JARR();
-    json_t *have = jget(live, "metadata.finalizers");
+    json_t *have = jget(t->member, "metadata.finalizers");
     if (have)
         (void)json_array_extend(all, have);
     (void)json_array_append_new(all, js(API_FINALIZER_MEMBER));
-    const struct kube_patch how = {
-        .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
-    return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                      JOBJ(J("metadata", JOBJ(J("finalizers", all)))), e);
+    return patch_member(ctx, p, t, NULL, JOBJ(J("metadata", JOBJ(J("finalizers", all)))), e);
 }
 
-static int do_chore(const struct ctx *ctx, struct pass *p, size_t i, enum chore chore,
+static int do_chore(const struct ctx *ctx, struct pass *p, struct tended *t, enum chore chore,
                     struct err *e)
 {
     switch (chore) {
     case CHORE_NONE:
         return 0;
     case CHORE_ADD_FINALIZER:
-        return add_finalizer(ctx, p, i, e);
-    case CHORE_CREATE_PVC: {
-        json_auto_t *member = NULL;
-        if (live_member(ctx, p, i, &member, e) < 0)
-            return -1;
-        if (*jstr(member, "status.pvcUID", "") != '\0')
-            return err_set(e, ERR_CONFLICT, 0, "%s had a volume before", pass_member_name(p, i));
-        return pass_create(ctx, p, &kube_pvcs, object_pvc(&p->ident, member), e);
-    }
+        return add_finalizer(ctx, p, t, e);
+    case CHORE_CREATE_PVC:
+        return create_pvc(ctx, p, t, e);
     case CHORE_RECORD_PVC:
-        return record_pvc(ctx, p, i, e);
+        return record_pvc(ctx, p, t, e);
     case CHORE_CREATE_POD:
-        return create_pod(ctx, p, i, e);
+        return create_pod(ctx, p, t, e);
     case CHORE_DELETE_POD:
-        return delete_pod(ctx, p, i, e);
+        return delete_pod(ctx, p, t->i, e);
     case CHORE_LABEL_POD:
-        return label_pod(ctx, p, i, e);
+        return label_pod(ctx, p, t->i, e);
     }
     return err_set(e, ERR_BUG, 0, "chore %d", (int)chore);
 }
@@ -200,12 +212,13 @@ static void note_chore(struct seen_member *m, enum chore chore)
 /* All chores of one member, from its volume to its Pod. */
 static int do_chores(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
+    AUTO(tended_done) struct tended t = {.i = i};
     struct seen_member m = p->seen.members[i]; /* the pass goes on with what it observed */
     for (int n = 0; n < CHORES_MAX; n++) {
         const enum chore chore = member_decide(&p->seen, &m);
         if (chore == CHORE_NONE)
             break;
-        if (do_chore(ctx, p, i, chore, e) < 0)
+        if (do_chore(ctx, p, &t, chore, e) < 0)
             return -1;
         note_chore(&m, chore);
     }

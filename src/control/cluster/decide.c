@@ -182,6 +182,12 @@ static const struct seen_member *find_dead_weight(const struct observed *s)
     return NULL;
 }
 
+/* That a Pod has got its address comes as an event; there is nobody to ask before. */
+static int64_t soon_if_asked(const struct seen_member *m)
+{
+    return m->healthy == UNKNOWN ? SHORTLY_MS : SOON_MS;
+}
+
 /* A terminating member leaves etcd first, then its finalizer goes, then its Pod and volume. */
 static struct plan decide_leaving_one(const struct observed *s, const struct seen_member *m)
 {
@@ -230,7 +236,7 @@ static struct plan decide_unformed(const struct observed *s)
     if (member_volume_lost(seed))
         return plan_wait("VolumeLost", LATER_MS);
     if (s->found_id == 0)
-        return plan_wait("WaitingForSeed", SOON_MS);
+        return plan_wait("WaitingForSeed", soon_if_asked(seed));
     if (!s->found_id_expected)
         return plan_wait("ForeignCluster", LATER_MS); /* something else answers at that address */
     return plan_step(STEP_LATCH_ID, "ClusterDiscovered");
@@ -254,7 +260,7 @@ static struct plan decide_learner(const struct observed *s, const struct seen_me
     if (count(s, is_running) > (size_t)s->want)
         return plan_for(s, STEP_DELETE_MEMBER, m, "ScalingDown");
     if (m->healthy != YES)
-        return plan_wait("WaitingForLearner", SOON_MS);
+        return plan_wait("WaitingForLearner", soon_if_asked(m));
     return plan_for(s, STEP_PROMOTE, m, "ScalingUp"); /* etcd itself refuses while it lags */
 }
 

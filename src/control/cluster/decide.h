@@ -47,6 +47,7 @@ struct plan {
     size_t member;      /* whom the step is about, or PLAN_NO_MEMBER */
     const char *reason; /* CamelCase, for condition, event, log and metric alike; static */
     int64_t recheck_ms; /* when to look again if no event comes first */
+    bool again;         /* it was refused: to be tried again then, even if nothing changed */
 };
 
 struct plan cluster_decide(const struct observed *s, int64_t now_s);

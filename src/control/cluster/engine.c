@@ -14,7 +14,7 @@
 #include "control/runtime/queue.h"
 
 /* The prober brings a key back; these are for what it cannot see. */
-enum { SAFETY_MS = 10 * 1000, AT_REST_MS = 5 * 60 * 1000 };
+enum { SAFETY_MS = 10 * 1000, AT_REST_MS = 5 * 60 * 1000, POSTPONED_MS = 1000 };
 
 /* When to look again, and when to ask the members again. */
 static int64_t come_back(const struct ctx *ctx, const struct pass *p, const struct plan *plan)
@@ -27,7 +27,7 @@ static int64_t come_back(const struct ctx *ctx, const struct pass *p, const stru
     else if (plan->step != STEP_WAIT)
         prober_stale(prober, p->key, true);
     else
-        prober_next(prober, p->key, at_rest ? 0 : plan->recheck_ms);
+        prober_next(prober, p->key, at_rest ? 0 : plan->recheck_ms, plan->again);
     const int64_t left_ms = (p->seen.deadline_s - clock_now_s(ctx->clock)) * 1000;
     if (p->seen.deadline_s > 0 && left_ms > 0 && left_ms < after_ms)
         after_ms = left_ms;
@@ -61,6 +61,8 @@ static int reconcile(const struct ctx *ctx, struct worker *w, const struct objke
         *e = unreported;
         return -1;
     }
+    if (p.postponed && next->after_ms > POSTPONED_MS)
+        next->after_ms = POSTPONED_MS;
     return rc;
 }
 

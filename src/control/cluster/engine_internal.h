@@ -57,6 +57,7 @@ struct pass {
     bool asked;             /* there is somebody to ask */
     struct err version_err; /* why no member of the wanted version may join; ERR_NONE: it may */
     bool announced;         /* the status was written before the step */
+    bool postponed;         /* the status differs, in what is not written before it settles */
     bool blind;             /* and no answer yet: the prober brings the key back with it */
 };
 
@@ -70,12 +71,13 @@ static inline const char *pass_member_name(const struct pass *p, size_t i)
 }
 
 /* Creates, or finds it there already: a stale view, or a pass before a crash. What is there under
- * that name must belong to the same owner; otherwise ERR_EXISTS names it. Takes the object. */
+ * that name must belong to the same owner; otherwise ERR_EXISTS names it. Takes the object; what
+ * is there now goes to *out, unless that is NULL. */
 NODISCARD int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-                          json_t *take_object, struct err *e);
+                          json_t *take_object, json_t **out, struct err *e);
 NODISCARD int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
                          const char *name, const struct kube_patch *how, json_t *take_patch,
-                         struct err *e);
+                         json_t **out, struct err *e);
 
 /* The small work of each member. -1: *e of the first that failed; the others are done. */
 NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);
@@ -96,8 +98,11 @@ NODISCARD int pass_report(const struct ctx *ctx, struct pass *p, const struct pl
 
 /* --- etcd ----------------------------------------------------------------------------------- */
 
-/* A client of the cluster's running voters (or of all members if no voter is known), except
- * `but`; dials Pod addresses under their DNS names and insists on the cluster's ID. */
+/* Members that have an address, except `but`, in the order to ask them: voters, or all if no voter
+ * is known; the leader first, then by age. Returns how many. */
+size_t pass_askable(const struct pass *p, size_t but, size_t out[OBSERVED_MEMBERS_MAX]);
+
+/* A client of those; dials Pod addresses and insists on the cluster's ID. */
 NODISCARD int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_client **out,
                         struct err *e);
 

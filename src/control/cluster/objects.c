@@ -289,10 +289,19 @@ static json_t *pod_security(void)
                 J("seccompProfile", JOBJ(J("type", js("RuntimeDefault")))));
 }
 
+/* A joining etcd resolves its own name before it starts, and asks again only after a second: it
+ * need not wait until the cluster's DNS has heard of the Pod. */
+static json_t *own_name(const char *name, const char *service, const char *ns)
+{
+    return JARR(JOBJ(J("ip", js("127.0.0.1")),
+                     J("hostnames", JARR(jsf("%s.%s.%s.svc", name, service, ns)))));
+}
+
 json_t *object_pod(const struct cluster_ident *c, const struct pod_input *in)
 {
     const char *name = jstr(in->member, "metadata.name", "");
     const char *own_service = jannotation(in->member, API_ANNOTATION_SERVICE);
+    const char *service = own_service ? own_service : c->name;
     json_t *affinity = jget(in->member, "spec.affinity");
     json_t *spread = jget(in->member, "spec.topologySpreadConstraints");
     json_t *pull = jget(in->member, "spec.imagePullSecrets");
@@ -304,7 +313,8 @@ json_t *object_pod(const struct cluster_ident *c, const struct pod_input *in)
         J("metadata", object_meta(c, name, labels, owned_by_member(in->member),
                                   jget(in->member, "spec.additionalMetadata"))),
         J("spec",
-          JOBJ(J("hostname", js(name)), J("subdomain", js(own_service ? own_service : c->name)),
+          JOBJ(J("hostname", js(name)), J("subdomain", js(service)),
+               J("hostAliases", own_name(name, service, c->ns)),
                J("automountServiceAccountToken", jb(false)), J("securityContext", pod_security()),
                J_IF(affinity, "affinity", json_incref(affinity)),
                J_IF(spread, "topologySpreadConstraints", json_incref(spread)),

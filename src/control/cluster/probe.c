@@ -138,22 +138,45 @@ static int new_client(const struct ctx *ctx, const struct pass *p,
     return etcd_client_new(ctx->clock, &options, out, e);
 }
 
+/* Whether a is to be asked rather than b: an old one knows the others for longer. */
+static bool asked_before(const struct seen_member *a, const struct seen_member *b)
+{
+    if (member_votes(a) != member_votes(b))
+        return member_votes(a);
+    if (a->leads != b->leads)
+        return a->leads;
+    return a->created_s < b->created_s;
+}
+
+size_t pass_askable(const struct pass *p, size_t but, size_t out[OBSERVED_MEMBERS_MAX])
+{
+    const struct seen_member *members = p->seen.members;
+    char url[HEALTH_URL_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < p->seen.n_members; i++) {
+        size_t at = n;
+        if (i == but || members[i].pod != OURS || !dial_url(&p->members[i], url))
+            continue;
+        for (; at > 0 && asked_before(&members[i], &members[out[at - 1]]); at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+        n++;
+    }
+    while (n > 1 && member_votes(&members[out[0]]) && !member_votes(&members[out[n - 1]]))
+        n--;
+    return n;
+}
+
 int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_client **out,
               struct err *e)
 {
+    size_t order[OBSERVED_MEMBERS_MAX];
     struct etcd_endpoint endpoints[OBSERVED_MEMBERS_MAX] = {0};
     char urls[OBSERVED_MEMBERS_MAX][HEALTH_URL_MAX];
-    size_t n = 0;
-    for (int voters_only = 1; voters_only >= 0 && n == 0; voters_only--) {
-        for (size_t i = 0; i < p->seen.n_members; i++) {
-            const struct seen_member *m = &p->seen.members[i];
-            const bool voter = member_votes(m);
-            if (i == but || (voters_only && !voter) || m->pod != OURS ||
-                !dial_url(&p->members[i], urls[n]))
-                continue;
-            endpoints[n].url = urls[n];
-            n++;
-        }
+    const size_t n = pass_askable(p, but, order);
+    for (size_t i = 0; i < n; i++) {
+        (void)dial_url(&p->members[order[i]], urls[i]); /* it has one */
+        endpoints[i].url = urls[i];
     }
     return new_client(ctx, p, endpoints, n, out, e);
 }

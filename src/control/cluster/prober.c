@@ -31,12 +31,13 @@ struct subject {
     struct question question;
     struct health health;
     enum lane lane;
-    bool known;   /* health answers question */
-    bool unseen;  /* it was news, and nobody looked at it yet */
-    bool eager;   /* every answer is news */
-    bool busy;    /* in a round */
-    bool dropped; /* forgotten while busy */
-    bool again;   /* the question changed while busy */
+    bool known;       /* health answers question */
+    bool unseen;      /* it was news, and nobody looked at it yet */
+    bool always;      /* every answer is news */
+    bool busy;        /* in a round */
+    bool dropped;     /* forgotten while busy */
+    bool again;       /* the question changed while busy */
+    int64_t eager_ms; /* while something is under way: the pause; 0: at rest */
     int64_t due_ms, answered_ms, changed_ms;
     unsigned silent; /* rounds in a row nobody answered */
 };
@@ -123,6 +124,22 @@ static int64_t steady_ms(const struct prober *p)
     return ms - (int64_t)(rand_u64() % (uint64_t)(ms / 4));
 }
 
+/* Until the next question: longer the longer nothing has changed, and the longer nobody has
+ * answered. */
+static int64_t pause_ms(const struct prober *p, const struct subject *s)
+{
+    if (s->eager_ms == 0)
+        return steady_ms(p);
+    int64_t ms = (clock_boot_ms(p->o.clock) - s->changed_ms) / EAGER_SHARE;
+    ms = ms > PROBER_EAGER_MAX_MS ? PROBER_EAGER_MAX_MS : ms;
+    if (s->silent > 0) {
+        const unsigned doublings = s->silent > 6 ? 6 : s->silent - 1;
+        ms = (int64_t)PROBER_SILENT_MS << doublings;
+        ms = ms > PROBER_SILENT_MAX_MS ? PROBER_SILENT_MAX_MS : ms;
+    }
+    return ms > s->eager_ms ? ms : s->eager_ms;
+}
+
 /* Takes an answer in. Returns whether it is news. Locked. */
 static bool take(struct prober *p, struct subject *s, const struct health *h)
 {
@@ -133,7 +150,7 @@ static bool take(struct prober *p, struct subject *s, const struct health *h)
         s->due_ms = now_ms;
         return false;
     }
-    const bool waited_for = !s->known || s->eager;
+    const bool waited_for = !s->known || s->always;
     const bool changed = !s->known || !health_same(&s->health, h);
     if (changed)
         s->changed_ms = now_ms;
@@ -143,7 +160,7 @@ static bool take(struct prober *p, struct subject *s, const struct health *h)
     s->answered_ms = now_ms;
     s->lane = anybody_silent(h) ? PATIENT : PROMPT;
     s->silent = !anybody_answered(h) && anybody_silent(h) ? s->silent + 1 : 0;
-    s->due_ms = now_ms + steady_ms(p); /* the pass that follows may ask for less */
+    s->due_ms = now_ms + pause_ms(p, s); /* a pass that follows may ask for less */
     return s->unseen;
 }
 
@@ -296,26 +313,15 @@ bool prober_look(struct prober *p, const struct objkey *key, const struct questi
     return false;
 }
 
-void prober_next(struct prober *p, const struct objkey *key, int64_t eager_ms)
+void prober_next(struct prober *p, const struct objkey *key, int64_t eager_ms, bool always)
 {
     MUTEX_HOLD(&p->lock);
     struct subject *s = find(p, key);
     if (!s || !s->known)
         return; /* it is being asked */
-    const int64_t now_ms = clock_boot_ms(p->o.clock);
-    s->eager = eager_ms > 0;
-    if (!s->eager) {
-        s->due_ms = now_ms + steady_ms(p);
-        return;
-    }
-    int64_t ms = (now_ms - s->changed_ms) / EAGER_SHARE;
-    ms = ms > PROBER_EAGER_MAX_MS ? PROBER_EAGER_MAX_MS : ms;
-    if (s->silent > 0) {
-        const unsigned doublings = s->silent > 6 ? 6 : s->silent - 1;
-        ms = (int64_t)PROBER_SILENT_MS << doublings;
-        ms = ms > PROBER_SILENT_MAX_MS ? PROBER_SILENT_MAX_MS : ms;
-    }
-    s->due_ms = now_ms + (ms > eager_ms ? ms : eager_ms);
+    s->always = always;
+    s->eager_ms = eager_ms;
+    s->due_ms = clock_boot_ms(p->o.clock) + pause_ms(p, s);
     (void)pthread_cond_broadcast(&p->wake);
 }
 

@@ -49,9 +49,9 @@ void prober_join(struct prober *p); /* after ctx was cancelled; NULL-safe */
 /* The latest answer to this question. False: there is none that counts yet; told() follows. */
 NODISCARD bool prober_look(struct prober *p, const struct objkey *key, const struct question *q,
                            struct health *out);
-/* When the cluster is next asked. In `eager_ms`, and told() calls every answer news; longer after
- * some time without a change. Or, if that is 0, when the time of a cluster at rest comes. */
-void prober_next(struct prober *p, const struct objkey *key, int64_t eager_ms);
+/* When the cluster is next asked: in `eager_ms`, longer after some time without a change; or, if
+ * that is 0, when the time of a cluster at rest comes. `always`: told() calls every answer news. */
+void prober_next(struct prober *p, const struct objkey *key, int64_t eager_ms, bool always);
 /* Something was done: what was learned before no longer counts. The members are asked again at
  * once, or when somebody looks. */
 void prober_stale(struct prober *p, const struct objkey *key, bool at_once);

@@ -379,8 +379,10 @@ int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
     if (report_budget(ctx, p, e) < 0)
         rc = -1;
     json_auto_t *status = wanted_status(ctx, p, plan, failed);
-    if (!failed && !worth_writing(p, plan, jget(p->cluster, "status"), status))
+    if (!failed && !worth_writing(p, plan, jget(p->cluster, "status"), status)) {
+        p->postponed = !json_equal(jget(p->cluster, "status"), status);
         return rc;
+    }
     if (status_write(ctx, p, &kind_clusters, p->cluster, status, e) < 0)
         rc = -1;
     return rc;

@@ -6,11 +6,11 @@
 #include "kube/client.h"
 
 int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-                json_t *take_object, struct err *e)
+                json_t *take_object, json_t **out, struct err *e)
 {
     json_auto_t *object = take_object, *there = NULL;
     const char *name = jstr(object, "metadata.name", "");
-    if (kube_create(ctx, p->worker->kube, kind, p->key->ns, object, NULL, e) == 0)
+    if (kube_create(ctx, p->worker->kube, kind, p->key->ns, object, out, e) == 0)
         return 0;
     if (e->code != ERR_EXISTS)
         return err_wrap(e, "create %s %s", kind->kind, name);
@@ -20,14 +20,17 @@ int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *k
                jstr(object, "metadata.ownerReferences.0.uid", "-")) != 0)
         return err_set(e, ERR_EXISTS, 0, "%s %s is in the way: it belongs to somebody else",
                        kind->kind, name);
+    if (out)
+        *out = TAKE(there);
     return 0;
 }
 
 int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-               const char *name, const struct kube_patch *how, json_t *take_patch, struct err *e)
+               const char *name, const struct kube_patch *how, json_t *take_patch, json_t **out,
+               struct err *e)
 {
     json_auto_t *body = take_patch;
-    if (kube_patch(ctx, p->worker->kube, kind, p->key->ns, name, how, body, NULL, e) < 0)
+    if (kube_patch(ctx, p->worker->kube, kind, p->key->ns, name, how, body, out, e) < 0)
         return err_wrap(e, "patch %s %s", kind->kind, name);
     return 0;
 }

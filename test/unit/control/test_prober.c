@@ -151,14 +151,31 @@ static void while_something_is_under_way_every_answer_is_news(void **state)
     assert_false(look(&r, 1, "http://a", &h));
     reaches(&told_news, 1);
     for (int n = 2; n < 6; n++) {
-        prober_next(r.p, &k, 20);
+        prober_next(r.p, &k, 20, true);
         reaches(&told_news, n);
         assert_true(look(&r, 1, "http://a", &h));
     }
     const int asked = atomic_load(&rounds);
-    prober_next(r.p, &k, 0); /* at rest: not asked again for a long time */
+    prober_next(r.p, &k, 0, false); /* at rest: not asked again for a long time */
     (void)usleep(150 * 1000);
     assert_int_equal(atomic_load(&rounds), asked);
+    tear_down(&r);
+}
+
+static void an_eager_cluster_is_asked_on_and_told_of_changes_only(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct health h;
+    const struct objkey k = key(1);
+    set_up(&r);
+    assert_false(look(&r, 1, "http://a", &h));
+    reaches(&told_news, 1);
+    assert_true(look(&r, 1, "http://a", &h));
+    prober_next(r.p, &k, 20, false);
+    reaches(&rounds, 4); /* without anybody looking in between */
+    assert_int_equal(atomic_load(&told_news), 1);
+    assert_true(look(&r, 1, "http://a", &h)); /* what was asked meanwhile is young enough */
     tear_down(&r);
 }
 
@@ -256,6 +273,7 @@ static void a_stop_does_not_wait_for_the_silent(void **state)
 TEST_MAIN(TEST(the_first_look_asks_and_the_answer_is_news),
           TEST(an_old_answer_is_not_looked_at_twice),
           TEST(while_something_is_under_way_every_answer_is_news),
+          TEST(an_eager_cluster_is_asked_on_and_told_of_changes_only),
           TEST(a_step_makes_what_was_known_stale),
           TEST(an_answer_to_the_former_question_does_not_count),
           TEST(a_silent_member_delays_only_its_like), TEST(those_forgotten_are_told_of_no_more),
