@@ -65,18 +65,14 @@ static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
                       NULL, e);
 }
 
-/* One Service: create it, or put the fields we own back. */
-static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_want, struct err *e)
+/* One Service that is missing or drifted, by the views: create it, or put the fields we own back.
+ * Views may lag behind our own write, so it is read before it is made again. */
+static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_want, bool missing,
+                          struct err *e)
 {
-    json_auto_t *want = take_want;
+    json_auto_t *want = take_want, *there = NULL;
     const char *name = jstr(want, "metadata.name", "");
-    if (pass_create(ctx, p, &kube_services, json_incref(want), NULL, e) < 0)
-        return -1;
-    for (size_t i = 0; i < p->service_views.list.n; i++) {
-        const struct service_view *v = (const struct service_view *)p->service_views.list.v[i];
-        const bool headless = strcmp(name, p->key->name) == 0;
-        if (strcmp(v->head.name, name) != 0 || (headless ? v->headless_ok : v->client_ok))
-            continue;
+    if (!missing) {
         json_t *spec = JOBJ(
             J("selector", json_incref(jget(want, "spec.selector"))),
             J("publishNotReadyAddresses", jb(jbool(want, "spec.publishNotReadyAddresses", false))),
@@ -84,14 +80,25 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
         const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
         return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), NULL, e);
     }
-    return 0;
+    if (kube_get(ctx, p->worker->kube, &kube_services, p->key->ns, name, &there, e) == 0)
+        return 0;
+    if (e->code != ERR_NOT_FOUND)
+        return err_wrap(e, "read Service %s", name);
+    *e = (struct err){0};
+    return pass_create(ctx, p, &kube_services, json_incref(want), NULL, e);
 }
 
 static int ensure_services(const struct ctx *ctx, struct pass *p, struct err *e)
 {
-    if (ensure_service(ctx, p, object_headless_service(&p->ident), e) < 0)
-        return -1;
-    return ensure_service(ctx, p, object_client_service(&p->ident), e);
+    bool have_peer = false, have_client = false;
+    for (size_t i = 0; i < p->service_views.list.n; i++) {
+        const bool peer = strcmp(p->service_views.list.v[i]->name, p->key->name) == 0;
+        have_peer = have_peer || peer;
+        have_client = have_client || !peer;
+    }
+    if (p->seen.peer_service == NO)
+        return ensure_service(ctx, p, object_headless_service(&p->ident), !have_peer, e);
+    return ensure_service(ctx, p, object_client_service(&p->ident), !have_client, e);
 }
 
 /* --- Members -------------------------------------------------------------------------------- */

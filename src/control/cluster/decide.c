@@ -235,8 +235,9 @@ static struct plan decide_unformed(const struct observed *s)
     }
     if (member_volume_lost(seed))
         return plan_wait("VolumeLost", LATER_MS);
-    if (s->found_id == 0)
-        return plan_wait("WaitingForSeed", soon_if_asked(seed));
+    if (s->found_id == 0) /* members need their names first; clients can wait as long as we do */
+        return s->client_service == NO ? plan_step(STEP_ENSURE_SERVICES, "CreatingServices")
+                                       : plan_wait("WaitingForSeed", soon_if_asked(seed));
     if (!s->found_id_expected)
         return plan_wait("ForeignCluster", LATER_MS); /* something else answers at that address */
     return plan_step(STEP_LATCH_ID, "ClusterDiscovered");
@@ -374,7 +375,7 @@ struct plan cluster_decide(const struct observed *s, int64_t now_s)
 
     if (s->service_foreign)
         return plan_wait("ForeignService", LATER_MS);
-    if (s->services == NO)
+    if (s->peer_service == NO || (s->formed == YES && s->client_service == NO))
         return plan_step(STEP_ENSURE_SERVICES, "CreatingServices");
     if (!s->target_latched)
         return plan_step(STEP_LATCH_TARGET, "InitialSnapshot");

@@ -67,7 +67,8 @@ static void observe_services(struct pass *p)
     (void)uid_parse(p->ident.uid, uid); /* zero matches nobody's controller */
     p->seen.service_foreign = (headless && !uid_equal(headless->owner_uid, uid)) ||
                               (client && !uid_equal(client->owner_uid, uid));
-    p->seen.services = headless && client && headless->headless_ok && client->client_ok ? YES : NO;
+    p->seen.peer_service = headless && headless->headless_ok ? YES : NO;
+    p->seen.client_service = client && client->client_ok ? YES : NO;
 }
 
 static enum presence presence_of(const unsigned char *owner_uid, const unsigned char *uid)

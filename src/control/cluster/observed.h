@@ -69,8 +69,9 @@ struct observed {
     int32_t want;            /* replicas of the target */
     int64_t deadline_s;      /* status.progressDeadline; 0: none */
 
-    enum fact formed;     /* status.clusterID is set; NO is proven by a live read */
-    enum fact services;   /* YES: as they should be · NO: missing or drifted */
+    enum fact formed; /* status.clusterID is set; NO is proven by a live read */
+    /* Services, YES: as it should be · NO: missing or drifted */
+    enum fact peer_service, client_service;
     bool service_foreign; /* a Service of our name belongs to somebody else */
 
     /* members, by live list when a step may follow from what is missing */

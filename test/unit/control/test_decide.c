@@ -21,13 +21,13 @@
 /* A cluster that exists, has its Services and a target of `w` members, and is formed. */
 #define FORMED(w, ...)                                                                             \
     {                                                                                              \
-        .exists = YES, .services = YES, .target_latched = true, .want = (w), .formed = YES,        \
-        .members_known = YES, .quorum = YES, ##__VA_ARGS__                                         \
+        .exists = YES, .peer_service = YES, .client_service = YES, .target_latched = true,         \
+        .want = (w), .formed = YES, .members_known = YES, .quorum = YES, ##__VA_ARGS__             \
     }
 #define UNFORMED(w, ...)                                                                           \
     {                                                                                              \
-        .exists = YES, .services = YES, .target_latched = true, .want = (w), .formed = NO,         \
-        .members_known = YES, ##__VA_ARGS__                                                        \
+        .exists = YES, .peer_service = YES, .client_service = YES, .target_latched = true,         \
+        .want = (w), .formed = NO, .members_known = YES, ##__VA_ARGS__                             \
     }
 #define MEMBERS(count, ...) .n_members = (count), .members = {__VA_ARGS__}
 
@@ -46,12 +46,12 @@ static const struct {
 } rows[] = {
     {"a zeroed world waits", {.exists = UNKNOWN}, STEP_WAIT, "Observing", PLAN_NO_MEMBER},
     {"a cluster whose members are unknown waits",
-     {.exists = YES, .services = YES, .target_latched = true, .want = 3, .formed = NO},
+     {.exists = YES, .peer_service = YES, .target_latched = true, .want = 3, .formed = NO},
      STEP_WAIT,
      "Observing",
      PLAN_NO_MEMBER},
     {"unknown whether formed: no seed",
-     {.exists = YES, .services = YES, .target_latched = true, .want = 3, .members_known = YES},
+     {.exists = YES, .peer_service = YES, .target_latched = true, .want = 3, .members_known = YES},
      STEP_WAIT,
      "Observing",
      PLAN_NO_MEMBER},
@@ -60,7 +60,15 @@ static const struct {
      "Unsupported", PLAN_NO_MEMBER},
     {"a foreign service stops everything", UNFORMED(3, .service_foreign = true), STEP_WAIT,
      "ForeignService", PLAN_NO_MEMBER},
-    {"services come first", UNFORMED(3, .services = NO, .target_latched = false),
+    {"names of members come first",
+     UNFORMED(3, .peer_service = NO, .client_service = NO, .target_latched = false),
+     STEP_ENSURE_SERVICES, "CreatingServices", PLAN_NO_MEMBER},
+    {"clients are not waited for", UNFORMED(3, .client_service = NO), STEP_CREATE_SEED,
+     "Bootstrapping", PLAN_NO_MEMBER},
+    {"their turn comes while the seed starts",
+     UNFORMED(3, .client_service = NO, MEMBERS(1, {.name = "a", .bootstrap = true})),
+     STEP_ENSURE_SERVICES, "CreatingServices", PLAN_NO_MEMBER},
+    {"a formed cluster gets either back", FORMED(1, .client_service = NO, MEMBERS(1, VOTER("a"))),
      STEP_ENSURE_SERVICES, "CreatingServices", PLAN_NO_MEMBER},
     {"then the target", UNFORMED(3, .target_latched = false), STEP_LATCH_TARGET, "InitialSnapshot",
      PLAN_NO_MEMBER},
@@ -367,7 +375,7 @@ struct model_member {
 
 struct model {
     struct model_member m[OBSERVED_MEMBERS_MAX];
-    bool exists, latched, formed, services;
+    bool exists, latched, formed, peer_service, client_service;
     int want, spec_want;
     int64_t tick;
     uint64_t seen_branches; /* bit per reason, to know that everything was reached */
@@ -423,7 +431,8 @@ static struct observed look(const struct model *w, uint64_t *rnd, unsigned ignor
                          .spec_changed = w->spec_want != w->want,
                          .want = w->want,
                          .formed = maybe(w->formed, rnd, ignorance),
-                         .services = maybe(w->services, rnd, ignorance),
+                         .peer_service = maybe(w->peer_service, rnd, ignorance),
+                         .client_service = maybe(w->client_service, rnd, ignorance),
                          .members_known = maybe(true, rnd, ignorance),
                          .quorum = maybe(quorum, rnd, ignorance)};
     for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++) {
@@ -488,7 +497,9 @@ static void act(struct model *w, const struct plan *plan, struct model_member *m
     case STEP_WAIT:
         return;
     case STEP_ENSURE_SERVICES:
-        w->services = true;
+        if (w->peer_service)
+            w->client_service = true;
+        w->peer_service = true;
         return;
     case STEP_LATCH_TARGET:
         w->latched = true;
@@ -721,8 +732,11 @@ static void an_unknown_world_is_not_complete(void **state)
 static void only_what_waits_long_is_at_rest(void **state)
 {
     (void)state;
-    const struct observed paused = {
-        .exists = YES, .services = YES, .target_latched = true, .formed = NO, .members_known = YES};
+    const struct observed paused = {.exists = YES,
+                                    .peer_service = YES,
+                                    .target_latched = true,
+                                    .formed = NO,
+                                    .members_known = YES};
     const struct plan rest = cluster_decide(&paused, 0);
     const struct plan soon = {.step = STEP_WAIT, .recheck_ms = rest.recheck_ms - 1};
     const struct plan step = {.step = STEP_PROMOTE, .recheck_ms = rest.recheck_ms};
@@ -731,6 +745,24 @@ static void only_what_waits_long_is_at_rest(void **state)
     assert_false(plan_at_rest(&step));
 }
 
+/* A Pod without an address cannot be asked: its address comes as an event. */
+static void who_answers_no_is_asked_again_soon_who_cannot_be_asked_is_not(void **state)
+{
+    (void)state;
+    struct observed starting = UNFORMED(3, MEMBERS(1, {.name = "a", .bootstrap = true}));
+    const struct plan unasked = cluster_decide(&starting, 0);
+    starting.members[0].healthy = NO;
+    const struct plan silent = cluster_decide(&starting, 0);
+    assert_true(unasked.recheck_ms > 1000);
+    assert_true(silent.recheck_ms <= 100);
+    struct observed joining = FORMED(3, MEMBERS(2, VOTER("a"), VOTER("b", .learner = true)));
+    joining.members[1].healthy = UNKNOWN;
+    assert_true(cluster_decide(&joining, 0).recheck_ms > 1000);
+    joining.members[1].healthy = NO;
+    assert_true(cluster_decide(&joining, 0).recheck_ms <= 100);
+}
+
 TEST_MAIN(TEST(each_rule_decides), TEST(every_step_has_a_name),
           TEST(an_unknown_world_is_not_complete), TEST(each_chore_is_found),
+          TEST(who_answers_no_is_asked_again_soon_who_cannot_be_asked_is_not),
           TEST(only_what_waits_long_is_at_rest), TEST(random_worlds_stay_safe_and_converge))
