@@ -150,6 +150,7 @@ int main(int argc, char **argv)
                  {"snapshot", snapshot},
                  {"hold", hold},
                  {"probe", probe}};
+    mem_setup(); /* as raftsman does */
     etcd_args_init(&args, argc, (const char *const *)argv);
     const bool probing = args.n_words > 0 && strcmp(args.words[0], "probe") == 0;
     c = probing ? NULL : etcd_args_client(&args);

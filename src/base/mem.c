@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 
+#include <link.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static NORETURN void out_of_memory(void)
 {
@@ -16,8 +18,25 @@ static NORETURN void out_of_memory(void)
     abort();
 }
 
+/* Segments that cannot be written are the file's own pages: nothing in them can be lost. */
+static int let_go(struct dl_phdr_info *object, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_W))
+            continue;
+        const uintptr_t at = object->dlpi_addr + part->p_vaddr, begin = at / page * page;
+        (void)madvise((void *)begin, at + part->p_memsz - begin, MADV_DONTNEED); /* advice */
+    }
+    return 0;
+}
+
 void mem_setup(void)
 {
+    (void)dl_iterate_phdr(let_go, NULL);
     (void)mallopt(M_ARENA_MAX, 1); /* refused under a foreign allocator: then it does not matter */
     (void)mallopt(M_MXFAST, 0); /* the thread caches do; these bins are swept at every large free */
     (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024);

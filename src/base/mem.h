@@ -7,7 +7,8 @@
 #include "base/attr.h"
 
 /* Before the first thread: one heap for all of them, given back to the system when it shrinks. Our
- * threads spend their time waiting, so they need not have one each. */
+ * threads spend their time waiting, so they need not have one each. Pages that only the dynamic
+ * linker read (symbols, relocations) are let go; those still needed come back by themselves. */
 void mem_setup(void);
 
 void *xmalloc(size_t n) NONNULL __attribute__((malloc, alloc_size(1)));
