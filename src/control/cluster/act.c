@@ -51,7 +51,7 @@ static int latch_target(const struct ctx *ctx, struct pass *p, struct err *e)
                                    .sub = "status",
                                    .resource_version =
                                        jstr(p->cluster, "metadata.resourceVersion", NULL)};
-    return pass_patch(ctx, p, &kind_clusters, p->key->name, &how, ops, NULL, e);
+    return pass_patch(ctx, p, &kind_clusters, p->key->name, &how, ops, e);
 }
 
 static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
@@ -62,7 +62,7 @@ static int latch_id(const struct ctx *ctx, struct pass *p, struct err *e)
                                        jstr(p->cluster, "metadata.resourceVersion", NULL)};
     return pass_patch(ctx, p, &kind_clusters, p->key->name, &how,
                       JOBJ(J("status", JOBJ(J("clusterID", jsf("%016" PRIx64, p->seen.found_id))))),
-                      NULL, e);
+                      e);
 }
 
 /* One Service that is missing or drifted, by the views: create it, or put the fields we own back.
@@ -78,7 +78,7 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
             J("publishNotReadyAddresses", jb(jbool(want, "spec.publishNotReadyAddresses", false))),
             J("ports", json_incref(jget(want, "spec.ports"))));
         const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-        return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), NULL, e);
+        return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), e);
     }
     if (kube_get(ctx, p->worker->kube, &kube_services, p->key->ns, name, &there, e) == 0)
         return 0;
@@ -231,7 +231,7 @@ static int write_initial_cluster(const struct ctx *ctx, struct pass *p, size_t i
         return -1;
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
     return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                      JOBJ(J("spec", JOBJ(J("initialCluster", js(buf_cstr(&initial)))))), NULL, e);
+                      JOBJ(J("spec", JOBJ(J("initialCluster", js(buf_cstr(&initial)))))), e);
 }
 
 /* Each voter judges by its own connections whether it has been in touch with a majority for long
@@ -330,7 +330,7 @@ static int release_member(const struct ctx *ctx, struct pass *p, size_t i, struc
     const struct kube_patch how = {
         .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
     if (pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                   JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), NULL, e) < 0)
+                   JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), e) < 0)
         return e->code == ERR_NOT_FOUND ? 0 : -1;
     log_info(ctx->log, "member released", KV("member", pass_member_name(p, i)));
     return 0;
@@ -356,8 +356,7 @@ static int set_dormant(const struct ctx *ctx, struct pass *p, size_t i, bool dor
 {
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
     return pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                      JOBJ(J("spec", JOBJ(J("dormant", dormant ? jb(true) : json_null())))), NULL,
-                      e);
+                      JOBJ(J("spec", JOBJ(J("dormant", dormant ? jb(true) : json_null())))), e);
 }
 
 static int take_step(const struct ctx *ctx, struct pass *p, const struct plan *plan, struct err *e)

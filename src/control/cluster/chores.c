@@ -56,13 +56,16 @@ static int need_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, str
 static int patch_member(const struct ctx *ctx, struct pass *p, struct tended *t, const char *sub,
                         json_t *take_patch, struct err *e)
 {
-    json_auto_t *before = TAKE(t->member);
+    json_auto_t *body = take_patch, *before = TAKE(t->member);
+    const char *name = pass_member_name(p, t->i);
     const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
                                    .sub = sub,
                                    .resource_version =
                                        jstr(before, "metadata.resourceVersion", NULL)};
-    return pass_patch(ctx, p, &kind_members, pass_member_name(p, t->i), &how, take_patch,
-                      &t->member, e);
+    if (kube_patch(ctx, p->worker->kube, &kind_members, p->key->ns, name, &how, body, &t->member,
+                   e) < 0)
+        return err_wrap(e, "patch EtcdMember %s", name);
+    return 0;
 }
 
 static int create_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
@@ -143,7 +146,7 @@ static int label_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err
         ctx, p, &kube_pods, pass_member_name(p, i), &how,
         JOBJ(J("metadata",
                JOBJ(J("labels", JOBJ(J(API_LABEL_ROLE, voter ? js("voter") : json_null())))))),
-        NULL, e);
+        e);
 }
 
 static int add_finalizer(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)

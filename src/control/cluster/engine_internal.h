@@ -77,7 +77,7 @@ NODISCARD int pass_create(const struct ctx *ctx, struct pass *p, const struct ku
                           json_t *take_object, json_t **out, struct err *e);
 NODISCARD int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
                          const char *name, const struct kube_patch *how, json_t *take_patch,
-                         json_t **out, struct err *e);
+                         struct err *e);
 
 /* The small work of each member. -1: *e of the first that failed; the others are done. */
 NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);

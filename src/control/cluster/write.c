@@ -26,11 +26,10 @@ int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *k
 }
 
 int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-               const char *name, const struct kube_patch *how, json_t *take_patch, json_t **out,
-               struct err *e)
+               const char *name, const struct kube_patch *how, json_t *take_patch, struct err *e)
 {
     json_auto_t *body = take_patch;
-    if (kube_patch(ctx, p->worker->kube, kind, p->key->ns, name, how, body, out, e) < 0)
+    if (kube_patch(ctx, p->worker->kube, kind, p->key->ns, name, how, body, NULL, e) < 0)
         return err_wrap(e, "patch %s %s", kind->kind, name);
     return 0;
 }
