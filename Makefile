@@ -45,11 +45,11 @@ test-integration: build ## our binary against real etcd and Kubernetes API serve
 	@tools/deps tool $(TEST_TOOLS)
 	@$(PYTEST) test/integration --junit-xml=$(REPORTS)/integration.xml
 
-e2e: build ## the end-to-end suite on a real Kubernetes of three nodes, on this machine (root)
+e2e: build ## the end-to-end suite on a real Kubernetes of three nodes (root); E2E="--nodes 1" for one
 	@tools/deps packages test rig
 	@tools/deps python
 	@tools/deps tool $(RIG_TOOLS)
-	@$(PYTEST) test/e2e --junit-xml=$(REPORTS)/e2e.xml
+	@$(PYTEST) test/e2e --junit-xml=$(REPORTS)/e2e.xml $(E2E)
 
 crash: ## kill the operator after each of its calls in turn (root); CRASH="--share 5" for a fifth
 	@tools/deps packages build test rig

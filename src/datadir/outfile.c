@@ -52,11 +52,12 @@ int outfile_sink(void *outfile, uint64_t offset, const void *bytes, size_t n, st
     return outfile_write(outfile, offset, (struct str){bytes, n}, e);
 }
 
-int outfile_sync(struct outfile *f, uint64_t length, struct err *e)
+int outfile_cut(struct outfile *f, uint64_t length, struct err *e)
 {
-    if (ftruncate(f->fd, (off_t)length) < 0)
-        return err_set_errno(e, errno, "set length");
-    if (fsync(f->fd) < 0)
-        return err_set_errno(e, errno, "sync");
-    return 0;
+    return ftruncate(f->fd, (off_t)length) < 0 ? err_set_errno(e, errno, "set length") : 0;
+}
+
+int outfile_sync(struct outfile *f, struct err *e)
+{
+    return fsync(f->fd) < 0 ? err_set_errno(e, errno, "sync") : 0;
 }

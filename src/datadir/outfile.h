@@ -24,5 +24,6 @@ NODISCARD int outfile_write(struct outfile *f, uint64_t offset, struct str bytes
 /* The `write` of a bolt_sink whose argument is a struct outfile. */
 NODISCARD int outfile_sink(void *outfile, uint64_t offset, const void *bytes, size_t n,
                            struct err *e);
-/* Cuts it to its length and makes it durable. */
-NODISCARD int outfile_sync(struct outfile *f, uint64_t length, struct err *e);
+/* Makes it as long as it is to be: what was allocated beyond goes, what lacks is zeros. */
+NODISCARD int outfile_cut(struct outfile *f, uint64_t length, struct err *e);
+NODISCARD int outfile_sync(struct outfile *f, struct err *e);

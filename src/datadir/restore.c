@@ -143,26 +143,45 @@ static int edit_db(const struct restore_options *o, const struct dbfile *src,
 
 /* --- The other files ---------------------------------------------------------------------- */
 
-static int write_file(int dir_fd, const char *name, mode_t mode, const struct buf *bytes,
-                      uint64_t length, struct err *e)
+/* The three files of a member. They are synced together, after the check: a sync makes the file
+ * system wait for all that is being written. */
+struct outputs {
+    struct outfile db, snap, wal;
+};
+
+static void outputs_done(struct outputs *o)
 {
-    AUTO(outfile_done) struct outfile f = {.fd = -1};
-    if (buf_check(bytes, name, e) < 0 || outfile_create(&f, dir_fd, name, mode, length, e) < 0)
-        return -1;
-    if (outfile_write(&f, 0, buf_str(bytes), e) < 0 || outfile_sync(&f, length, e) < 0)
-        return err_wrap(e, "%s", name);
-    return 0;
+    outfile_done(&o->db);
+    outfile_done(&o->snap);
+    outfile_done(&o->wal);
 }
 
-static int write_log_and_snap(const struct membership *m, const struct partial *p, struct err *e)
+static int outputs_sync(struct outputs *o, struct err *e)
+{
+    return outfile_sync(&o->db, e) < 0 || outfile_sync(&o->snap, e) < 0 ||
+                   outfile_sync(&o->wal, e) < 0
+               ? -1
+               : 0;
+}
+
+static int write_all(struct outfile *f, const struct buf *bytes, uint64_t length, struct err *e)
+{
+    return outfile_write(f, 0, buf_str(bytes), e) < 0 || outfile_cut(f, length, e) < 0 ? -1 : 0;
+}
+
+static int write_log_and_snap(const struct membership *m, const struct partial *p,
+                              struct outputs *o, struct err *e)
 {
     auto_buf struct buf snap = BUF_INIT(SNAPFILE_MAX_BYTES), wal = BUF_INIT(WAL_SEGMENT_BYTES);
     char name[SNAPFILE_NAME_BYTES];
     snapfile_build(m, &snap);
     snapfile_name((struct raft_snapshot_point){.index = m->members.n, .term = 1}, name);
     wal_build(m, &wal);
-    if (write_file(p->snap_fd, name, 0644, &snap, snap.n, e) < 0 ||
-        write_file(p->wal_fd, wal_name, 0600, &wal, WAL_SEGMENT_BYTES, e) < 0)
+    if (buf_check(&snap, name, e) < 0 || buf_check(&wal, wal_name, e) < 0 ||
+        outfile_create(&o->snap, p->snap_fd, name, 0644, snap.n, e) < 0 ||
+        outfile_create(&o->wal, p->wal_fd, wal_name, 0600, WAL_SEGMENT_BYTES, e) < 0 ||
+        write_all(&o->snap, &snap, snap.n, e) < 0 ||
+        write_all(&o->wal, &wal, WAL_SEGMENT_BYTES, e) < 0)
         return err_wrap(e, "%s", p->path);
     return 0;
 }
@@ -226,21 +245,22 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
                  struct dbfile_hash *hash, struct restored *r, struct err *e)
 {
     AUTO(partial_done) struct partial p = {0};
-    AUTO(outfile_done) struct outfile db = {.fd = -1};
+    AUTO(outputs_done) struct outputs files = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
     const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
     if (partial_begin(&p, o->data_dir, e) < 0)
         return -1;
-    if (outfile_create(&db, p.snap_fd, "db", 0600, bytes, e) < 0)
+    if (outfile_create(&files.db, p.snap_fd, "db", 0600, bytes, e) < 0)
         return err_wrap(e, "%s", p.path);
-    if (copy_pages(ctx, src, o->progress, &db, e) < 0 ||
-        edit_db(o, src, r, &db, &r->bytes, e) < 0 || write_log_and_snap(o->membership, &p, e) < 0 ||
-        check_result(ctx, o, &p, e) < 0)
+    if (copy_pages(ctx, src, o->progress, &files.db, e) < 0 ||
+        edit_db(o, src, r, &files.db, &r->bytes, e) < 0 ||
+        outfile_cut(&files.db, r->bytes, e) < 0 ||
+        write_log_and_snap(o->membership, &p, &files, e) < 0 || check_result(ctx, o, &p, e) < 0)
         return -1;
     /* Nothing that the hash covers is trusted before it matched. */
     if (hash && dbfile_hash_check(hash, e) < 0)
         return err_wrap(e, "%s", o->snapshot);
-    if (outfile_sync(&db, r->bytes, e) < 0)
-        return err_wrap(e, "%s/snap/db", p.path);
+    if (outputs_sync(&files, e) < 0)
+        return err_wrap(e, "%s", p.path);
     if (ctx_check(ctx, e) < 0)
         return -1;
     return partial_commit(&p, e);

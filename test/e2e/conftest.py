@@ -17,11 +17,11 @@ from rig import tools
 from rig.cluster import Kubernetes
 
 BUILD = tools.REPOSITORY / "build"
-NODES = 3
 
 
 def pytest_addoption(parser):
     parser.addoption("--cluster", default="kubernetes", help="the fixture tests get as `cluster`")
+    parser.addoption("--nodes", type=int, default=3, help="real ones of the rig [3]")
     parser.addoption("--rig-dir", type=Path, default=BUILD / "rig", help="of the rig [build/rig]")
 
 
@@ -35,7 +35,7 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(scope="session")
 def kubernetes(request):
     """The rig with real nodes."""
-    yield from _rig(request, NODES, "kubelet")
+    yield from _rig(request, request.config.getoption("--nodes"), "kubelet")
 
 
 @pytest.fixture(scope="session")
