@@ -7,10 +7,13 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+struct mapping_ahead;
+
 struct mapping {
     int fd;
     const uint8_t *p; /* NULL for an empty file */
     size_t n;
+    struct mapping_ahead *ahead; /* NULL: none */
 };
 
 enum mapping_lock { MAPPING_SHARED, MAPPING_EXCLUSIVE };
@@ -23,6 +26,10 @@ enum mapping_lock { MAPPING_SHARED, MAPPING_EXCLUSIVE };
 NODISCARD int mapping_open(struct mapping *m, const char *path, enum mapping_lock lock,
                            struct err *e);
 void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
+
+/* For one reader that goes through it in order and has work of its own: a thread touches what
+ * comes next, so that the reader finds it mapped. Without the thread it is slower, not wrong. */
+void mapping_look_ahead(struct mapping *m);
 
 /* Where one reader is. Several readers of one mapping have a window each. */
 enum { MAPPING_WINDOWS = 4 };

@@ -42,7 +42,10 @@ static int file_status(const struct ctx *ctx, const char *path, int output, stru
     AUTO(dbfile_done) struct dbfile f = {0};
     struct scan_result r;
     const struct scan_options o = {.hash = true, .keys = true, .progress = &line.progress};
-    if (dbfile_open(&f, path, MAPPING_SHARED, e) < 0 || scan_db(ctx, &f, &o, &r, e) < 0)
+    if (dbfile_open(&f, path, MAPPING_SHARED, e) < 0)
+        return -1;
+    mapping_look_ahead(&f.map);
+    if (scan_db(ctx, &f, &o, &r, e) < 0)
         return -1;
     progress_end(&line);
     return print_file_status(&r, output, e);

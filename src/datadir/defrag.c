@@ -152,7 +152,7 @@ int defrag_run(const struct ctx *ctx, const char *db, const struct progress *pro
     if (old.has_hash)
         return err_set(e, ERR_INVALID, 0, "%s: is a snapshot with a hash, which would not fit", db);
     if (draft_begin(&d, db, &st, e) < 0 || rewrite(ctx, &old, progress, &d, &crc, &bytes, e) < 0 ||
-        check_draft(ctx, &d, crc, e) < 0 || outfile_cut(&d.file, bytes, e) < 0 ||
+        outfile_cut(&d.file, bytes, e) < 0 || check_draft(ctx, &d, crc, e) < 0 ||
         outfile_sync(&d.file, e) < 0 || ctx_check(ctx, e) < 0 || replace(&d, db, &old, e) < 0)
         return -1;
     *out = (struct defragmented){.bytes_before = old.bolt.meta.pages * old.bolt.meta.page_size,

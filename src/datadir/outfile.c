@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 
-static const uint64_t start_every_bytes = 8 << 20;
+static const uint64_t start_every_bytes = 8 << 20, piece_bytes = 64 << 20;
 
 int outfile_create(struct outfile *f, int dir_fd, const char *name, mode_t mode,
                    uint64_t expected_bytes, struct err *e)
@@ -22,7 +22,17 @@ int outfile_create(struct outfile *f, int dir_fd, const char *name, mode_t mode,
         outfile_done(f);
         return err_set_errno(e, ENOSPC, "%s: %llu bytes", name, (unsigned long long)expected_bytes);
     }
+    f->piecewise = expected_bytes == 0;
     return 0;
+}
+
+/* What cannot be allocated may still be written, up to the last block. */
+static void allocate_ahead(struct outfile *f, uint64_t end)
+{
+    while (f->piecewise && f->allocated < end) {
+        f->piecewise = fallocate(f->fd, 0, (off_t)f->allocated, (off_t)piece_bytes) == 0;
+        f->allocated += piece_bytes;
+    }
 }
 
 void outfile_done(struct outfile *f)
@@ -34,6 +44,7 @@ void outfile_done(struct outfile *f)
 
 int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct err *e)
 {
+    allocate_ahead(f, offset + bytes.n);
     if (file_write_at(f->fd, bytes, offset, e) < 0)
         return -1;
     if (offset + bytes.n > f->end)

@@ -120,6 +120,15 @@ size_t cluster_voters(const struct observed *s)
     return count(s, member_votes);
 }
 
+bool member_asked_before(const struct seen_member *a, const struct seen_member *b)
+{
+    if (member_votes(a) != member_votes(b))
+        return member_votes(a);
+    if (a->leads != b->leads)
+        return a->leads;
+    return a->created_s < b->created_s;
+}
+
 int cluster_complete(const struct observed *s)
 {
     if (!s->target_latched || s->members_known != YES)

@@ -66,6 +66,11 @@ const char *step_name(enum step step);
  * under an old member ID would forget what it has voted for. */
 int member_volume_lost(const struct seen_member *m);
 
+/* Who is asked for a change of membership rather than whom: voters, of them the leader, then the
+ * oldest. etcd lets the member that is asked judge by its own connections, and an old one has known
+ * the others for longer. */
+bool member_asked_before(const struct seen_member *a, const struct seen_member *b);
+
 /* The target is reached: as many running members as wanted, all ready, all voters. */
 int cluster_complete(const struct observed *s);
 

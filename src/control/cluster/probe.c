@@ -138,16 +138,6 @@ static int new_client(const struct ctx *ctx, const struct pass *p,
     return etcd_client_new(ctx->clock, &options, out, e);
 }
 
-/* Whether a is to be asked rather than b: an old one knows the others for longer. */
-static bool asked_before(const struct seen_member *a, const struct seen_member *b)
-{
-    if (member_votes(a) != member_votes(b))
-        return member_votes(a);
-    if (a->leads != b->leads)
-        return a->leads;
-    return a->created_s < b->created_s;
-}
-
 size_t pass_askable(const struct pass *p, size_t but, size_t out[OBSERVED_MEMBERS_MAX])
 {
     const struct seen_member *members = p->seen.members;
@@ -157,7 +147,7 @@ size_t pass_askable(const struct pass *p, size_t but, size_t out[OBSERVED_MEMBER
         size_t at = n;
         if (i == but || members[i].pod != OURS || !dial_url(&p->members[i], url))
             continue;
-        for (; at > 0 && asked_before(&members[i], &members[out[at - 1]]); at--)
+        for (; at > 0 && member_asked_before(&members[i], &members[out[at - 1]]); at--)
             out[at] = out[at - 1];
         out[at] = i;
         n++;

@@ -29,9 +29,8 @@ static int tear_down(void **state)
     return rmdir(dir);
 }
 
-static void a_file_of_many_windows_reads_back_in_any_order(void **state)
+static void reads_back_in_any_order(bool look_ahead)
 {
-    (void)state;
     struct err e = {0};
     enum { SIZE = 40 << 20 };
     char *bytes = xmalloc(SIZE);
@@ -41,6 +40,8 @@ static void a_file_of_many_windows_reads_back_in_any_order(void **state)
     struct mapping m;
     assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
     assert_int_equal(m.n, SIZE);
+    if (look_ahead)
+        mapping_look_ahead(&m);
     struct mapping_window onward = mapping_window_of(&m), around = mapping_window_of(&m);
     uint64_t seed = 1;
     for (size_t at = 0; at < SIZE; at += 4096) {
@@ -53,6 +54,18 @@ static void a_file_of_many_windows_reads_back_in_any_order(void **state)
     mapping_done(&m);
     mapping_done(&m);
     free(bytes);
+}
+
+static void a_file_of_many_windows_reads_back_in_any_order(void **state)
+{
+    (void)state;
+    reads_back_in_any_order(false);
+}
+
+static void with_somebody_who_looks_ahead_too(void **state)
+{
+    (void)state;
+    reads_back_in_any_order(true);
 }
 
 static void a_file_in_use_is_refused(void **state)
@@ -88,6 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_file_of_many_windows_reads_back_in_any_order),
+        TEST(with_somebody_who_looks_ahead_too),
         TEST(a_file_in_use_is_refused),
         TEST(odd_files),
     };

@@ -745,6 +745,20 @@ static void only_what_waits_long_is_at_rest(void **state)
     assert_false(plan_at_rest(&step));
 }
 
+static void voters_are_asked_before_learners_the_leader_first_then_by_age(void **state)
+{
+    (void)state;
+    const struct seen_member order[] = {
+        {.name = "leader", .listed = YES, .leads = true, .created_s = 9},
+        {.name = "old", .listed = YES, .created_s = 3},
+        {.name = "new", .listed = YES, .created_s = 8},
+        {.name = "learner", .listed = YES, .learner = true, .created_s = 1},
+    };
+    for (size_t a = 0; a < COUNT_OF(order); a++)
+        for (size_t b = 0; b < COUNT_OF(order); b++)
+            assert_int_equal(member_asked_before(&order[a], &order[b]), a < b);
+}
+
 /* A Pod without an address cannot be asked: its address comes as an event. */
 static void who_answers_no_is_asked_again_soon_who_cannot_be_asked_is_not(void **state)
 {
@@ -764,5 +778,6 @@ static void who_answers_no_is_asked_again_soon_who_cannot_be_asked_is_not(void *
 
 TEST_MAIN(TEST(each_rule_decides), TEST(every_step_has_a_name),
           TEST(an_unknown_world_is_not_complete), TEST(each_chore_is_found),
+          TEST(voters_are_asked_before_learners_the_leader_first_then_by_age),
           TEST(who_answers_no_is_asked_again_soon_who_cannot_be_asked_is_not),
           TEST(only_what_waits_long_is_at_rest), TEST(random_worlds_stay_safe_and_converge))
