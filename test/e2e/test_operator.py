@@ -147,6 +147,7 @@ def test_deletion_and_creation_at_once_make_a_new_cluster(etcd):
     etcd.put("old", "yes")
     etcd.delete()
     etcd.create(3).wait(3, 120)
+    assert set(etcd.pods()) == set(etcd.names()) and len(etcd.names()) == 3
     assert etcd.read("old") == {}
 
 

@@ -81,7 +81,7 @@ static int ensure_service(const struct ctx *ctx, struct pass *p, json_t *take_wa
         return pass_patch(ctx, p, &kube_services, name, &how, JOBJ(J("spec", spec)), e);
     }
     if (kube_get(ctx, p->worker->kube, &kube_services, p->key->ns, name, &there, e) == 0)
-        return 0;
+        return pass_check_owner(&kube_services, want, there, e);
     if (e->code != ERR_NOT_FOUND)
         return err_wrap(e, "read Service %s", name);
     *e = (struct err){0};
@@ -309,33 +309,6 @@ static int delete_member(const struct ctx *ctx, struct pass *p, size_t i, struct
     return 0;
 }
 
-/* Our finalizer, and no other, with the list as it was read as precondition. */
-static int release_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
-{
-    json_auto_t *live = NULL;
-    json_t *kept = JARR();
-    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, pass_member_name(p, i), &live,
-                 e) < 0) {
-        json_decref(kept);
-        return e->code == ERR_NOT_FOUND ? 0
-                                        : err_wrap(e, "read EtcdMember %s", pass_member_name(p, i));
-    }
-    size_t at = 0;
-    json_t *name = NULL;
-    json_array_foreach(jget(live, "metadata.finalizers"), at, name)
-    {
-        if (strcmp(json_string_value(name), API_FINALIZER_MEMBER) != 0)
-            (void)json_array_append(kept, name); /* fails only without memory */
-    }
-    const struct kube_patch how = {
-        .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
-    if (pass_patch(ctx, p, &kind_members, pass_member_name(p, i), &how,
-                   JOBJ(J("metadata", JOBJ(J("finalizers", kept)))), e) < 0)
-        return e->code == ERR_NOT_FOUND ? 0 : -1;
-    log_info(ctx->log, "member released", KV("member", pass_member_name(p, i)));
-    return 0;
-}
-
 static int remove_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
 {
     AUTO(etcd_client_free_auto) struct etcd_client *c = NULL;
@@ -349,7 +322,7 @@ static int remove_member(const struct ctx *ctx, struct pass *p, size_t i, struct
         return err_wrap(e, "remove %s from etcd", pass_member_name(p, i));
     log_info(ctx->log, "member removed", KV("member", pass_member_name(p, i)),
              KV_HEX("id", p->seen.members[i].id));
-    return release_member(ctx, p, i, e);
+    return pass_release(ctx, p, p->members[i].view, e);
 }
 
 static int set_dormant(const struct ctx *ctx, struct pass *p, size_t i, bool dormant, struct err *e)
@@ -389,7 +362,7 @@ static int take_step(const struct ctx *ctx, struct pass *p, const struct plan *p
     case STEP_REMOVE:
         return remove_member(ctx, p, plan->member, e);
     case STEP_RELEASE:
-        return release_member(ctx, p, plan->member, e);
+        return pass_release(ctx, p, p->members[plan->member].view, e);
     case STEP_COUNT:
         break;
     }

@@ -228,9 +228,25 @@ static int do_chores(const struct ctx *ctx, struct pass *p, size_t i, struct err
     return 0;
 }
 
+/* Members whose cluster is gone: the one of that name, read live, has another UID. They have nobody
+ * else to let them go, and their Pods stay as long as they do. */
+static int release_remains(const struct ctx *ctx, struct pass *p, struct err *e)
+{
+    unsigned char uid[VIEW_UID_BYTES];
+    if (!p->cluster || !uid_parse(p->ident.uid, uid))
+        return 0;
+    for (size_t i = 0; i < p->member_views.list.n; i++) {
+        const struct member_view *v = (const struct member_view *)p->member_views.list.v[i];
+        const bool anothers = !uid_is_zero(v->owner_uid) && !uid_equal(v->owner_uid, uid);
+        if (anothers && v->deleting && v->finalizer && pass_release(ctx, p, v, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e)
 {
-    int rc = 0;
+    int rc = release_remains(ctx, p, e);
     for (size_t i = 0; i < p->seen.n_members; i++) {
         struct err one = {0};
         if (do_chores(ctx, p, i, &one) < 0 && rc == 0) {

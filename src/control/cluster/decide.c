@@ -240,6 +240,9 @@ static struct plan decide_unformed(const struct observed *s)
         /* Members without a seed: somebody made them, or the cluster ID was lost. Do not guess. */
         if (s->n_members > 0)
             return plan_wait("SeedMissing", LATER_MS);
+        /* Clients find members by a label: they must not find two clusters under one name. */
+        if (s->remains > 0)
+            return plan_wait("PredecessorLeaving", SHORTLY_MS);
         return plan_step(STEP_CREATE_SEED, "Bootstrapping");
     }
     if (member_volume_lost(seed))

@@ -79,7 +79,16 @@ NODISCARD int pass_patch(const struct ctx *ctx, struct pass *p, const struct kub
                          const char *name, const struct kube_patch *how, json_t *take_patch,
                          struct err *e);
 
-/* The small work of each member. -1: *e of the first that failed; the others are done. */
+/* Whether what is there has the owner that what we want has. -1: ERR_EXISTS names it. */
+NODISCARD int pass_check_owner(const struct kube_kind *kind, const json_t *want,
+                               const json_t *there, struct err *e);
+/* Takes our finalizer, and no other, off a member that may go. The list as it was read is the
+ * precondition; a member that is gone already is as wanted. */
+NODISCARD int pass_release(const struct ctx *ctx, struct pass *p, const struct member_view *view,
+                           struct err *e);
+
+/* The small work of each member, and of what a cluster that is gone left under this name. -1: *e of
+ * the first that failed; the others are done. */
 NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);
 
 /* Takes the step and the chores. Returns the plan as it turned out: a step etcd refused for now,

@@ -135,14 +135,27 @@ static void observe_members(struct pass *p)
               by_name);
     for (size_t i = 0; i < p->member_views.list.n; i++) {
         const struct member_view *v = (const struct member_view *)p->member_views.list.v[i];
-        const bool ours = uid_equal(v->owner_uid, uid);
-        if (p->cluster && !ours)
+        if (p->cluster && !uid_equal(v->owner_uid, uid)) {
+            p->seen.remains++;
             continue;
+        }
         if (p->seen.n_members == OBSERVED_MEMBERS_MAX) {
             p->seen.members_known = UNKNOWN;
             return;
         }
         observe_member(p, v);
+    }
+}
+
+/* Pods that carry our label and belong to no member of ours. */
+static void observe_remains(struct pass *p)
+{
+    for (size_t i = 0; i < p->pod_views.list.n; i++) {
+        const struct pod_view *pod = (const struct pod_view *)p->pod_views.list.v[i];
+        bool ours = false;
+        for (size_t k = 0; k < p->seen.n_members; k++)
+            ours = ours || uid_equal(pod->owner_uid, p->members[k].view->head.uid);
+        p->seen.remains += !ours;
     }
 }
 
@@ -188,6 +201,7 @@ void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e)
         observe_services(p);
     }
     observe_members(p);
+    observe_remains(p);
     if (p->cluster && !p->seen.deleting) {
         pass_look(p);
         observe_version(p);

@@ -78,6 +78,7 @@ struct observed {
     enum fact members_known;
     struct seen_member members[OBSERVED_MEMBERS_MAX];
     size_t n_members;
+    size_t remains; /* members and Pods of an earlier cluster of that name: its UID was another */
 
     /* etcd, asked through its voters */
     enum fact quorum;  /* a linearizable read was answered; NO: the voters refused or timed out */

@@ -69,6 +69,12 @@ static void judge_paused(const struct pass *p, struct verdict *v)
 static void judge_seed(const struct pass *p, const struct plan *plan, struct verdict *v)
 {
     const bool worth_it = p->health.err.code != ERR_NONE && p->health.err.code != ERR_UNAVAILABLE;
+    if (p->seen.n_members == 0 && p->seen.remains > 0) {
+        verdict_set(v, "False", plan->reason,
+                    "%zu members and Pods of an earlier cluster of that name have to go first",
+                    p->seen.remains);
+        return;
+    }
     verdict_set(v, "False", plan->reason, "the first member does not answer yet%s%s",
                 worth_it ? ": " : "", worth_it ? p->health.err.text : "");
 }

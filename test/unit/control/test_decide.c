@@ -74,6 +74,11 @@ static const struct {
      PLAN_NO_MEMBER},
 
     {"nothing yet", UNFORMED(3), STEP_CREATE_SEED, "Bootstrapping", PLAN_NO_MEMBER},
+    {"not while a cluster of that name is still leaving", UNFORMED(3, .remains = 1), STEP_WAIT,
+     "PredecessorLeaving", PLAN_NO_MEMBER},
+    {"what is left of it does not stop a cluster that formed",
+     FORMED(3, .remains = 1, MEMBERS(1, VOTER("a"))), STEP_CREATE_MEMBER, "ScalingUp",
+     PLAN_NO_MEMBER},
     {"paused before it formed", UNFORMED(0), STEP_WAIT, "Paused", PLAN_NO_MEMBER},
     {"a seed that does not answer", UNFORMED(3, MEMBERS(1, {.name = "a", .bootstrap = true})),
      STEP_WAIT, "WaitingForSeed", PLAN_NO_MEMBER},
