@@ -5,7 +5,7 @@ import math
 
 WIDTH, HEIGHT = 460, 300
 LEFT, TOP, RIGHT, BOTTOM = 62, 34, 16, 44
-COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8f5fbf", "#c77d0a"]
+COLOURS = ["#888888", "#1b6ca8", "#d1495b", "#2e933c", "#8f5fbf", "#c77d0a"]
 STYLE = "font-family='sans-serif' font-size='11'"
 
 
