@@ -295,3 +295,20 @@ int64_t db_current_revision(const struct db_meta *m, int64_t last)
     const int64_t floor = last > 1 ? last : 1;
     return compact > floor ? compact : floor;
 }
+
+int db_revision_read(const struct bolt *b, const struct db_meta *m, int64_t *out, struct err *e)
+{
+    struct bolt_bucket key;
+    struct bolt_element last;
+    struct mvcc_revision at = {0};
+    if (bolt_find_bucket(b, STR("key"), &key, e) < 0)
+        return -1;
+    if (bolt_find_last(&key, &last, e) == 0) {
+        if (mvcc_revision_decode(last.key, &at, e) < 0)
+            return -1;
+    } else if (e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
+    *out = db_current_revision(m, at.main);
+    return 0;
+}

@@ -44,4 +44,7 @@ NODISCARD int db_meta_read(const struct bolt *b, struct db_meta *out, struct err
 
 /* The store's revision, given the last revision in bucket `key` (0: empty). */
 int64_t db_current_revision(const struct db_meta *m, int64_t last);
+/* The same, looked up. ERR_CORRUPT. */
+NODISCARD int db_revision_read(const struct bolt *b, const struct db_meta *m, int64_t *out,
+                               struct err *e);
 int64_t db_compact_revision(const struct db_meta *m); /* -1: never compacted */

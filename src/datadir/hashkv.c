@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "base/crc32c.h"
-#include "bolt/find.h"
 #include "datadir/buckets.h"
 #include "datadir/keyset.h"
 #include "datadir/mvcc.h"
@@ -112,18 +111,10 @@ static int find_kept(struct hashing *h, const struct ctx *ctx, const struct prog
 static int check_revision(const struct dbfile *f, struct hashing *h, struct err *e)
 {
     struct db_meta meta;
-    struct bolt_bucket key;
-    struct bolt_element last;
-    struct mvcc_revision at = {0};
-    if (db_meta_read(&f->bolt, &meta, e) < 0 || bolt_find_bucket(&f->bolt, STR("key"), &key, e) < 0)
+    int64_t current = 0;
+    if (db_meta_read(&f->bolt, &meta, e) < 0 ||
+        db_revision_read(&f->bolt, &meta, &current, e) < 0)
         return -1;
-    if (bolt_find_last(&key, &last, e) == 0) {
-        if (mvcc_revision_decode(last.key, &at, e) < 0)
-            return -1;
-    } else if (e->code != ERR_NOT_FOUND) {
-        return -1;
-    }
-    const int64_t current = db_current_revision(&meta, at.main);
     h->compact = db_compact_revision(&meta);
     if (h->revision == 0)
         h->revision = current;

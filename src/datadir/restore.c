@@ -13,7 +13,6 @@
 #include "base/ctx.h"
 #include "base/mem.h"
 #include "bolt/edit.h"
-#include "bolt/find.h"
 #include "datadir/buckets.h"
 #include "datadir/inspect.h"
 #include "datadir/membership.h"
@@ -223,19 +222,9 @@ static int plan_revisions(const struct restore_options *o, const struct dbfile *
                           struct restored *r, struct err *e)
 {
     struct db_meta meta;
-    struct bolt_bucket key;
-    struct bolt_element last;
-    struct mvcc_revision at = {0};
     if (db_meta_read(&src->bolt, &meta, e) < 0 ||
-        bolt_find_bucket(&src->bolt, STR("key"), &key, e) < 0)
+        db_revision_read(&src->bolt, &meta, &r->revision, e) < 0)
         return -1;
-    if (bolt_find_last(&key, &last, e) == 0) {
-        if (mvcc_revision_decode(last.key, &at, e) < 0)
-            return -1;
-    } else if (e->code != ERR_NOT_FOUND) {
-        return -1;
-    }
-    r->revision = db_current_revision(&meta, at.main);
     if (__builtin_add_overflow(r->revision, o->bump_revision, &r->next_revision))
         return err_set(e, ERR_INVALID, 0, "--bump-revision: past the largest revision");
     return 0;

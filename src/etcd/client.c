@@ -191,6 +191,16 @@ static bool token_is_stale(const struct err *e)
            etcd_error_is(e, ETCD_NO_CREDENTIALS);
 }
 
+/* Whether a call that failed for its token may be made once more, with a new one. */
+static bool drop_stale_token(struct etcd_client *c, bool *renewed, const struct err *e)
+{
+    if (*renewed || !c->user || !token_is_stale(e))
+        return false;
+    *renewed = true;
+    secret_free(TAKE(c->token));
+    return true;
+}
+
 /* Remembers what failed, so that the next call starts with another member. */
 static void failed(struct etcd_client *c, size_t at, const struct err *e)
 {
@@ -400,11 +410,8 @@ int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const str
                 fault_called("etcd", rpc->path);
             return 0;
         }
-        if (token_is_stale(e) && c->user && !renewed && !rpc->open) {
-            renewed = true;
-            secret_free(TAKE(c->token));
+        if (!rpc->open && drop_stale_token(c, &renewed, e))
             continue;
-        }
         failed(c, i, e);
         tried |= UINT64_C(1) << i;
         struct err over;
@@ -432,11 +439,8 @@ int etcd_stream(const struct ctx *ctx, struct etcd_client *c, size_t at, const s
             *out_at = i;
             return 0;
         }
-        if (token_is_stale(e) && c->user && !renewed) {
-            renewed = true;
-            secret_free(TAKE(c->token));
+        if (drop_stale_token(c, &renewed, e))
             continue;
-        }
         failed(c, i, e);
         tried |= UINT64_C(1) << i;
         struct err over;

@@ -268,6 +268,19 @@ static int turn(const struct ctx *ctx, struct grpc_conn *c, struct err *e)
     return 0;
 }
 
+/* A call that is not over has its connection do what it can, after a wait unless it is the
+ * first time. */
+static int go_on(const struct ctx *ctx, struct grpc_call *call, bool first, struct err *e)
+{
+    struct grpc_conn *c = call->conn;
+    if (!c)
+        return err_set(e, ERR_BUG, 0, "call without connection");
+    if (!first && turn(ctx, c, e) < 0)
+        return grpc_call_abandoned(call, e);
+    grpc_conn_step(c);
+    return 0;
+}
+
 int grpc_call_next(const struct ctx *ctx, struct grpc_call *call, struct str *message,
                    struct err *e)
 {
@@ -276,12 +289,8 @@ int grpc_call_next(const struct ctx *ctx, struct grpc_call *call, struct str *me
         const int got = grpc_call_peek(call, message, &over, e);
         if (got != 0 || over)
             return got;
-        struct grpc_conn *c = call->conn; /* not over: there is one */
-        if (!c)
-            return err_set(e, ERR_BUG, 0, "call without connection");
-        if (!first && turn(ctx, c, e) < 0)
-            return grpc_call_abandoned(call, e);
-        grpc_conn_step(c);
+        if (go_on(ctx, call, first, e) < 0)
+            return -1;
     }
 }
 
@@ -312,12 +321,8 @@ int grpc_unary_wait(const struct ctx *ctx, struct grpc_call *call, struct str *r
         const int got = grpc_unary_ready(call, response, e);
         if (got != 0)
             return got < 0 ? -1 : 0;
-        struct grpc_conn *c = call->conn; /* not over: there is one */
-        if (!c)
-            return err_set(e, ERR_BUG, 0, "call without connection");
-        if (!first && turn(ctx, c, e) < 0)
-            return grpc_call_abandoned(call, e);
-        grpc_conn_step(c);
+        if (go_on(ctx, call, first, e) < 0)
+            return -1;
     }
 }
 
