@@ -25,14 +25,19 @@ static void advise(const struct mapping *m, uint64_t window, int advice)
     (void)madvise((void *)(m->p + begin), n, advice); /* advice: refused is slower, not wrong */
 }
 
+enum { BEHIND_MAX = 4 }; /* windows to let go that the thread may have waiting */
+
 struct mapping_ahead {
     const struct mapping *m;
+    bool forget;
     struct thread thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
-    uint64_t next, until; /* windows to touch */
-    uint64_t behind;      /* a window to let go */
-    bool has_behind, stop;
+    uint64_t read, read_end;   /* windows to ask of the disk */
+    uint64_t touch, touch_end; /* windows to map; they are read first */
+    struct mapping_kept behind[BEHIND_MAX];
+    unsigned n_behind;
+    bool stop;
 };
 
 static int map_all(struct mapping *m, const char *path, struct err *e)
@@ -72,6 +77,16 @@ int mapping_open(struct mapping *m, const char *path, enum mapping_lock lock, st
     return 0;
 }
 
+/* Asks the disk for a window, unless its last page is there already: to look costs less. (Of a
+ * file that is not ours the kernel says that all is there, and reads ahead by itself.) */
+static void read_ahead(const struct mapping *m, uint64_t window)
+{
+    unsigned char there = 0;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (window + 1) * window_bytes;
+    if (end > m->n || mincore((void *)(m->p + end - page), page, &there) < 0 || !(there & 1))
+        advise(m, window, MADV_WILLNEED);
+}
+
 static void touch(const struct mapping *m, uint64_t window)
 {
     enum { FAULT_BYTES = 64 * 1024 }; /* the kernel maps so much around a page it is asked for */
@@ -80,34 +95,65 @@ static void touch(const struct mapping *m, uint64_t window)
         (void)*(const volatile uint8_t *)(m->p + at);
 }
 
+/* What the page cache forgets must have been passed: a window that was only looked into, as one
+ * full of branches is, will be looked into again. */
+static void let_go(const struct mapping *m, const struct mapping_kept *k, bool forget)
+{
+    advise(m, k->window, MADV_DONTNEED);
+    if (forget && k->onward)
+        (void)posix_fadvise(m->fd, (off_t)(k->window * window_bytes), (off_t)window_bytes,
+                            POSIX_FADV_DONTNEED);
+}
+
+/* What is waited for comes first. */
+enum errand { ERRAND_NONE, ERRAND_READ, ERRAND_TOUCH, ERRAND_LET_GO, ERRAND_STOP };
+
+static enum errand next_errand(struct mapping_ahead *a, struct mapping_kept *out)
+{
+    if (a->stop)
+        return ERRAND_STOP;
+    if (a->read < a->read_end) {
+        out->window = a->read++;
+        return ERRAND_READ;
+    }
+    if (a->touch < a->touch_end) {
+        out->window = a->touch++;
+        return ERRAND_TOUCH;
+    }
+    if (a->n_behind == 0)
+        return ERRAND_NONE;
+    *out = a->behind[--a->n_behind];
+    return ERRAND_LET_GO;
+}
+
 static void run_ahead(void *arg)
 {
     struct mapping_ahead *a = arg;
     for (;;) {
-        uint64_t window = 0;
-        bool behind = false;
+        struct mapping_kept at = {0};
+        enum errand errand = ERRAND_NONE;
         {
             MUTEX_HOLD(&a->lock);
-            while (!a->stop && !a->has_behind && a->next >= a->until)
+            while ((errand = next_errand(a, &at)) == ERRAND_NONE)
                 cond_wait_ms(&a->wake, &a->lock, -1);
-            if (a->stop)
-                return;
-            behind = a->next >= a->until; /* what is waited for comes first */
-            window = behind ? a->behind : a->next++;
-            a->has_behind = a->has_behind && !behind;
         }
-        if (behind)
-            advise(a->m, window, MADV_DONTNEED);
+        if (errand == ERRAND_STOP)
+            return;
+        if (errand == ERRAND_READ)
+            read_ahead(a->m, at.window);
+        else if (errand == ERRAND_TOUCH)
+            touch(a->m, at.window);
         else
-            touch(a->m, window);
+            let_go(a->m, &at, a->forget);
     }
 }
 
-void mapping_look_ahead(struct mapping *m)
+void mapping_look_ahead(struct mapping *m, enum mapping_behind behind)
 {
     struct err ignored = {0};
     struct mapping_ahead *a = xcalloc(1, sizeof(*a));
     a->m = m;
+    a->forget = behind == MAPPING_FORGET;
     (void)pthread_mutex_init(&a->lock, NULL); /* cannot fail without attributes */
     cond_init(&a->wake);
     m->ahead = a;
@@ -129,25 +175,31 @@ static void ahead_free(struct mapping_ahead *a)
     free(a);
 }
 
-/* False if it has one to let go already. */
-static bool ahead_takes(struct mapping_ahead *a, uint64_t window)
+/* False if it has too many already. */
+static bool ahead_takes(struct mapping_ahead *a, const struct mapping_kept *k)
 {
     MUTEX_HOLD(&a->lock);
-    if (!a->thread.started || a->has_behind)
+    if (!a->thread.started || a->n_behind == BEHIND_MAX)
         return false;
-    a->behind = window;
-    a->has_behind = true;
+    a->behind[a->n_behind++] = *k;
     (void)pthread_cond_signal(&a->wake);
     return true;
 }
 
+/* From what was done before on, unless the reader is somewhere else now. */
+static void go_on_from(uint64_t window, uint64_t ahead, uint64_t *next, uint64_t *end)
+{
+    *end = window + 1 + ahead;
+    if (*next <= window || *next > *end)
+        *next = window + 1;
+}
+
 static void ahead_of(struct mapping_ahead *a, uint64_t window)
 {
-    enum { WINDOWS = 2 }; /* they count as resident: see window_bytes */
+    enum { TOUCH_AHEAD = 2 }; /* they count as resident: see window_bytes */
     MUTEX_HOLD(&a->lock);
-    a->until = window + 1 + WINDOWS;
-    if (a->next <= window || a->next > a->until) /* the reader is somewhere else now */
-        a->next = window + 1;
+    go_on_from(window, READ_AHEAD, &a->read, &a->read_end);
+    go_on_from(window, TOUCH_AHEAD, &a->touch, &a->touch_end);
     (void)pthread_cond_signal(&a->wake);
 }
 
@@ -168,14 +220,10 @@ struct mapping_window mapping_window_of(const struct mapping *m)
     return (struct mapping_window){.m = m};
 }
 
-/* Asks the disk for a window, unless its last page is there already: to look costs less. (Of a
- * file that is not ours the kernel says that all is there, and reads ahead by itself.) */
-static void read_ahead(const struct mapping *m, uint64_t window)
+static void leave(const struct mapping *m, const struct mapping_kept *k)
 {
-    unsigned char there = 0;
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (window + 1) * window_bytes;
-    if (end > m->n || mincore((void *)(m->p + end - page), page, &there) < 0 || !(there & 1))
-        advise(m, window, MADV_WILLNEED);
+    if (!m->ahead || !ahead_takes(m->ahead, k))
+        let_go(m, k, m->ahead && m->ahead->forget);
 }
 
 void mapping_reach(struct mapping_window *w, uint64_t offset)
@@ -184,22 +232,24 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
     const bool first = w->filled == 0;
     bool onward = first;
     for (unsigned i = 0; i < w->filled; i++) {
-        if (w->kept[i] == window)
+        if (w->kept[i].window == window)
             return;
-        onward = onward || w->kept[i] + 1 == window; /* with looks elsewhere in between */
+        onward = onward || w->kept[i].window + 1 == window; /* with looks elsewhere in between */
     }
     if (w->filled < MAPPING_WINDOWS)
         w->filled++;
-    else if (!w->m->ahead || !ahead_takes(w->m->ahead, w->kept[w->at]))
-        advise(w->m, w->kept[w->at], MADV_DONTNEED);
-    w->kept[w->at] = window;
+    else
+        leave(w->m, &w->kept[w->at]);
+    w->kept[w->at] = (struct mapping_kept){window, onward};
     w->at = (w->at + 1) % MAPPING_WINDOWS;
     if (!onward)
         return;
     /* Reading in order: ask the disk for what comes. What is there, faults map in passing, and
      * cheaper than an advice to map the window would. */
+    if (w->m->ahead && w->m->ahead->thread.started) {
+        ahead_of(w->m->ahead, window);
+        return;
+    }
     for (uint64_t next = first ? 1 : READ_AHEAD; next <= READ_AHEAD; next++)
         read_ahead(w->m, window + next);
-    if (w->m->ahead)
-        ahead_of(w->m->ahead, window);
 }

@@ -2,6 +2,7 @@
  * A file mapped for reading, whose pages are let go behind the reader: a file of any size is
  * read with a small, constant resident set. The page cache keeps what it likes. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/attr.h"
@@ -27,15 +28,20 @@ NODISCARD int mapping_open(struct mapping *m, const char *path, enum mapping_loc
                            struct err *e);
 void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
 
-/* For one reader that goes through it in order and has work of its own: a thread touches what
- * comes next, so that the reader finds it mapped. Without the thread it is slower, not wrong. */
-void mapping_look_ahead(struct mapping *m);
+/* For one reader that goes through it in order and has work of its own: a thread reads and maps
+ * what comes next, and lets go what was left behind. Without the thread it is slower, not wrong.
+ * MAPPING_FORGET: the file is about to be removed, so the page cache may let go of it too. */
+enum mapping_behind { MAPPING_REMEMBER, MAPPING_FORGET };
+void mapping_look_ahead(struct mapping *m, enum mapping_behind behind);
 
 /* Where one reader is. Several readers of one mapping have a window each. */
 enum { MAPPING_WINDOWS = 4 };
 struct mapping_window {
     const struct mapping *m;
-    uint64_t kept[MAPPING_WINDOWS]; /* windows that stay mapped, in the order they were entered */
+    struct mapping_kept {
+        uint64_t window;
+        bool onward; /* entered from the one before it, as a reader in order does */
+    } kept[MAPPING_WINDOWS]; /* what stays mapped, in the order it was entered */
     unsigned at, filled;
 };
 

@@ -44,7 +44,7 @@ static int file_status(const struct ctx *ctx, const char *path, int output, stru
     const struct scan_options o = {.hash = true, .keys = true, .progress = &line.progress};
     if (dbfile_open(&f, path, MAPPING_SHARED, e) < 0)
         return -1;
-    mapping_look_ahead(&f.map);
+    mapping_look_ahead(&f.map, MAPPING_REMEMBER);
     if (scan_db(ctx, &f, &o, &r, e) < 0)
         return -1;
     progress_end(&line);
@@ -168,8 +168,10 @@ static int run_hashkv(const struct ctx *ctx, const void *options, size_t n_args,
     progress_begin(&line, "hashing", ctx->clock);
     AUTO(dbfile_done) struct dbfile f = {0};
     struct hashkv h;
-    if (dbfile_open(&f, args[0], MAPPING_SHARED, e) < 0 ||
-        hashkv_of(ctx, &f, o->revision, &line.progress, &h, e) < 0)
+    if (dbfile_open(&f, args[0], MAPPING_SHARED, e) < 0)
+        return -1;
+    mapping_look_ahead(&f.map, MAPPING_REMEMBER);
+    if (hashkv_of(ctx, &f, o->revision, &line.progress, &h, e) < 0)
         return -1;
     progress_end(&line);
     json_t *value = JOBJ(J("hash", ji(h.hash)), J("hashRevision", ji(h.hash_revision)),

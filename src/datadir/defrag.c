@@ -107,7 +107,10 @@ static int check_draft(const struct ctx *ctx, const struct draft *d, uint32_t cr
     AUTO(dbfile_done) struct dbfile f = {0};
     struct scan_result r;
     const struct scan_options o = {.hash = true};
-    if (dbfile_open(&f, d->path, MAPPING_SHARED, e) < 0 || scan_db(ctx, &f, &o, &r, e) < 0)
+    if (dbfile_open(&f, d->path, MAPPING_SHARED, e) < 0)
+        return -1;
+    mapping_look_ahead(&f.map, MAPPING_REMEMBER);
+    if (scan_db(ctx, &f, &o, &r, e) < 0)
         return -1;
     return r.hash == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->path);
 }
@@ -151,6 +154,7 @@ int defrag_run(const struct ctx *ctx, const char *db, const struct progress *pro
         return err_set_errno(e, errno, "stat %s", db);
     if (old.has_hash)
         return err_set(e, ERR_INVALID, 0, "%s: is a snapshot with a hash, which would not fit", db);
+    mapping_look_ahead(&old.map, MAPPING_FORGET);
     if (draft_begin(&d, db, &st, e) < 0 || rewrite(ctx, &old, progress, &d, &crc, &bytes, e) < 0 ||
         outfile_cut(&d.file, bytes, e) < 0 || check_draft(ctx, &d, crc, e) < 0 ||
         outfile_sync(&d.file, e) < 0 || ctx_check(ctx, e) < 0 || replace(&d, db, &old, e) < 0)

@@ -41,7 +41,7 @@ static void reads_back_in_any_order(bool look_ahead)
     assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
     assert_int_equal(m.n, SIZE);
     if (look_ahead)
-        mapping_look_ahead(&m);
+        mapping_look_ahead(&m, MAPPING_FORGET);
     struct mapping_window onward = mapping_window_of(&m), around = mapping_window_of(&m);
     uint64_t seed = 1;
     for (size_t at = 0; at < SIZE; at += 4096) {
