@@ -16,10 +16,13 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+/* An argument names the tests to run; * stands for anything. */
 #define TEST_MAIN(...)                                                                             \
-    int main(void)                                                                                 \
+    int main(int argc, char **argv)                                                                \
     {                                                                                              \
         const struct CMUnitTest tests[] = {__VA_ARGS__};                                           \
+        if (argc > 1)                                                                              \
+            cmocka_set_test_filter(argv[1]);                                                       \
         return cmocka_run_group_tests(tests, NULL, NULL);                                          \
     }
 #define TEST(fn) cmocka_unit_test(fn)

@@ -47,14 +47,15 @@ static bool is_running(const struct seen_member *m)
     return !m->deleting && !m->dormant;
 }
 
+/* The kubelet's word and etcd's list; a member that was merely slow to answer is not unready. */
 static bool is_ready(const struct seen_member *m)
 {
-    return m->pod == OURS && m->pod_ready == YES && m->listed == YES && m->healthy == YES;
+    return m->pod == OURS && m->pod_ready == YES && m->listed == YES && m->healthy != NO;
 }
 
 int member_volume_lost(const struct seen_member *m)
 {
-    return m->pvc_recorded && (m->pvc == ABSENT || (m->pvc == OURS && m->pvc_changed));
+    return m->pvc_recorded && (m->pvc == ABSENT || (m->pvc != PRESENCE_UNKNOWN && m->pvc_changed));
 }
 
 /* The first member for which `is` holds, or NULL. */
@@ -95,9 +96,9 @@ static bool is_learner(const struct seen_member *m)
     return is_running(m) && m->listed == YES && m->learner;
 }
 
-static bool is_dormant(const struct seen_member *m)
+static bool is_asleep(const struct seen_member *m)
 {
-    return !m->deleting && m->dormant;
+    return m->dormant;
 }
 
 static bool lost_its_volume(const struct seen_member *m)
@@ -108,6 +109,12 @@ static bool lost_its_volume(const struct seen_member *m)
 static bool is_healthy_voter(const struct seen_member *m)
 {
     return member_votes(m) && m->healthy == YES;
+}
+
+/* It was part of etcd, and somebody removed it there. */
+static bool was_expelled(const struct seen_member *m)
+{
+    return is_running(m) && !m->pending && m->id_recorded && m->listed == NO;
 }
 
 static bool fate_unknown(const struct seen_member *m)
@@ -169,11 +176,11 @@ static bool is_last_voter(const struct observed *s, const struct seen_member *m)
 }
 
 /* Somebody deleted the only voter there is. A successor has to grow up before it may leave. */
-static bool needs_successor(const struct observed *s)
+static bool last_voter_leaves(const struct observed *s)
 {
     for (size_t i = 0; i < s->n_members; i++)
         if (is_terminating(&s->members[i]) && is_last_voter(s, &s->members[i]))
-            return s->want > 0 && s->formed == YES && s->quorum == YES;
+            return s->formed == YES && s->quorum == YES;
     return false;
 }
 
@@ -202,8 +209,11 @@ static struct plan decide_leaving_one(const struct observed *s, const struct see
 {
     if (s->exists == NO || s->deleting)
         return plan_for(s, STEP_RELEASE, m, "ClusterDeleted");
-    if (s->formed == NO)
-        return plan_for(s, STEP_RELEASE, m, "NeverFormed");
+    if (s->formed == NO) /* a seed that serves already may hold what somebody wrote */
+        return s->found_id_expected ? plan_step(STEP_LATCH_ID, "ClusterDiscovered")
+                                    : plan_for(s, STEP_RELEASE, m, "NeverFormed");
+    if (m->dormant && count(s, is_running) == 0)
+        return plan_wait("LastVoterDeleted", LATER_MS); /* it sleeps on the only data there is */
     if (s->quorum != YES || m->listed == UNKNOWN)
         return plan_wait("QuorumLost", SHORTLY_MS);
     if (m->listed == NO)
@@ -279,16 +289,16 @@ static struct plan decide_learner(const struct observed *s, const struct seen_me
 
 static struct plan decide_growth(const struct observed *s)
 {
-    const struct seen_member *dormant = find(s, is_dormant);
-    if (dormant)
-        return plan_for(s, STEP_WAKE, dormant, "Resuming");
     /* etcd's word counts, not the kubelet's probe: the next one is added the moment etcd takes it.
      */
     for (size_t i = 0; i < s->n_members; i++)
         if (is_running(&s->members[i]) && !is_healthy_voter(&s->members[i]))
             return plan_wait("WaitingForMembers", SHORTLY_MS);
-    if (s->version_refused)
-        return plan_wait("VersionRefused", LATER_MS);
+    if (s->version_refused) /* nothing is under way: a better version need not wait */
+        return s->spec_changed ? plan_step(STEP_LATCH_TARGET, "SpecChanged")
+                               : plan_wait("VersionRefused", LATER_MS);
+    if (s->n_members >= OBSERVED_MEMBERS_MAX)
+        return plan_wait("TooManyMembers", LATER_MS);
     return plan_step(STEP_CREATE_MEMBER, "ScalingUp");
 }
 
@@ -325,24 +335,18 @@ static struct plan decide_settled(const struct observed *s)
         return decide_growth(s);
     if (running > (size_t)s->want)
         return decide_shrinking(s);
+    if (last_voter_leaves(s))
+        return plan_wait("LastVoterDeleted", LATER_MS); /* with its data, until others are wanted */
     if (find(s, lost_its_volume))
         return plan_wait("VolumeLost", LATER_MS); /* the others could not do without it */
     return cluster_complete(s) ? plan_wait("Reconciled", LATER_MS)
                                : plan_wait("WaitingForMembers", SHORTLY_MS);
 }
 
-/* Nobody answers in a paused cluster, and that is as it should be: only waking can follow. */
-static struct plan decide_asleep(const struct observed *s)
-{
-    if (s->want == 0)
-        return plan_wait("Paused", LATER_MS);
-    return plan_for(s, STEP_WAKE, find(s, is_dormant), "Resuming");
-}
-
 static struct plan decide_formed(const struct observed *s)
 {
-    if (count(s, is_running) == 0 && !needs_successor(s))
-        return find(s, is_dormant) ? decide_asleep(s) : plan_wait("AllMembersLost", LATER_MS);
+    if (count(s, is_running) == 0 && !last_voter_leaves(s)) /* who sleeps answers nobody */
+        return plan_wait(find(s, is_asleep) ? "Paused" : "AllMembersLost", LATER_MS);
     if (s->quorum == UNKNOWN)
         return plan_wait("Observing", SHORTLY_MS);
     if (s->quorum == NO)
@@ -355,12 +359,14 @@ static struct plan decide_formed(const struct observed *s)
     const struct seen_member *dead = find_dead_weight(s);
     if (dead)
         return plan_for(s, STEP_DELETE_MEMBER, dead, "VolumeLost");
-    const struct seen_member *pending = find(s, is_pending);
-    if (pending)
-        return decide_pending(s, pending);
-    const struct seen_member *learner = find(s, is_learner);
-    if (learner)
+    const struct seen_member *expelled = find(s, was_expelled);
+    if (expelled)
+        return plan_for(s, STEP_DELETE_MEMBER, expelled, "LeftEtcd");
+    const struct seen_member *learner = find(s, is_learner), *pending = find(s, is_pending);
+    if (learner && !learner->pending) /* one at a time, whoever made a second */
         return decide_learner(s, learner);
+    if (learner || pending)
+        return decide_pending(s, learner ? learner : pending);
     return decide_settled(s);
 }
 
@@ -376,7 +382,7 @@ static struct plan decide_overdue(const struct observed *s)
 
 struct plan cluster_decide(const struct observed *s, int64_t now_s)
 {
-    if (s->exists == UNKNOWN || s->members_known != YES)
+    if (s->exists == UNKNOWN)
         return plan_wait("Observing", SHORTLY_MS); /* a zeroed world lands here */
 
     const bool leaving = find(s, is_terminating) != NULL;
@@ -384,6 +390,12 @@ struct plan cluster_decide(const struct observed *s, int64_t now_s)
         return leaving ? decide_leaving(s) : plan_wait("Deleting", LATER_MS);
     if (s->unsupported)
         return plan_wait("Unsupported", LATER_MS);
+    if (s->bad_name)
+        return plan_wait("InvalidName", LATER_MS);
+    if (s->crowded)
+        return plan_wait("TooManyMembers", LATER_MS);
+    if (s->members_known != YES)
+        return plan_wait("Observing", SHORTLY_MS);
 
     if (s->service_foreign)
         return plan_wait("ForeignService", LATER_MS);
@@ -397,8 +409,16 @@ struct plan cluster_decide(const struct observed *s, int64_t now_s)
     const bool complete = cluster_complete(s);
     if (complete && s->spec_changed)
         return plan_step(STEP_LATCH_TARGET, "SpecChanged");
-    if (leaving && !needs_successor(s))
-        return decide_leaving(s); /* one change of membership at a time */
+    /* Only the last member of a paused cluster sleeps. One that was deleted in its sleep is woken
+     * too, to hand over. */
+    const struct seen_member *asleep = find(s, is_asleep);
+    if (asleep && (s->want > 0 || find(s, is_running)))
+        return plan_for(s, STEP_WAKE, asleep, "Resuming");
+    if (leaving) { /* one change of membership at a time */
+        const struct plan plan = decide_leaving(s);
+        if (plan.step != STEP_WAIT || !last_voter_leaves(s))
+            return plan;
+    }
     if (!complete && s->deadline_s > 0 && now_s >= s->deadline_s)
         return decide_overdue(s);
     return s->formed == NO ? decide_unformed(s) : decide_formed(s);
@@ -414,6 +434,12 @@ static bool may_start(const struct observed *s, const struct seen_member *m)
            m->pvc == OURS && m->pvc_recorded && !m->pvc_changed;
 }
 
+/* Sleep is for the last member of a cluster that is to be paused, whoever set `dormant`. */
+static bool may_sleep(const struct observed *s, const struct seen_member *m)
+{
+    return m->dormant && s->target_latched && s->want == 0 && count(s, is_running) == 0;
+}
+
 enum chore member_decide(const struct observed *s, const struct seen_member *m)
 {
     if (s->exists != YES || s->deleting || s->unsupported)
@@ -424,11 +450,13 @@ enum chore member_decide(const struct observed *s, const struct seen_member *m)
         return CHORE_NONE;
     if (!m->finalizer)
         return CHORE_ADD_FINALIZER;
-    if (m->dormant)
-        return m->pod == OURS && !m->pod_terminating ? CHORE_DELETE_POD : CHORE_NONE;
-    if (m->pending)
+    /* A Pod that has ended for good, by eviction say, runs nothing and blocks its name. */
+    if (m->pod == OURS && !m->pod_terminating && (m->pod_ended || may_sleep(s, m)))
+        return CHORE_DELETE_POD;
+    if (m->dormant || m->pending)
         return CHORE_NONE;
-    if (m->pvc == ABSENT && !m->pvc_recorded)
+    /* Where somebody else's is in the way, creating says so. */
+    if ((m->pvc == ABSENT || m->pvc == FOREIGN) && !m->pvc_recorded)
         return CHORE_CREATE_PVC;
     if (m->pvc == OURS && !m->pvc_recorded)
         return CHORE_RECORD_PVC; /* before anything is written to it */

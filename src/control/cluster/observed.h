@@ -15,7 +15,7 @@ enum fact { UNKNOWN, NO, YES };
 enum presence { PRESENCE_UNKNOWN, ABSENT, OURS, FOREIGN };
 
 enum {
-    OBSERVED_MEMBERS_MAX = 16, /* more EtcdMembers than this and the pass refuses to judge */
+    OBSERVED_MEMBERS_MAX = 16, /* of one cluster; a replacement needs one beside the others */
     OBSERVED_NAME_MAX = 64,
 };
 
@@ -36,6 +36,7 @@ struct seen_member {
     bool pod_terminating;
     enum fact pod_ready;
     bool pod_labeled_voter;
+    bool pod_ended; /* phase Failed or Succeeded: it never runs again */
 
     /* its volume */
     enum presence pvc;
@@ -65,6 +66,7 @@ struct observed {
     const char *unsupported; /* what it uses that this release does not do; borrowed, static */
     bool target_latched;     /* status.observed and status.clusterToken are there */
     bool spec_changed;       /* spec differs from the target */
+    const char *bad_name;    /* why no cluster of that name is possible; borrowed, static */
     bool version_refused;    /* a new member of the target's version could not join */
     int32_t want;            /* replicas of the target */
     int64_t deadline_s;      /* status.progressDeadline; 0: none */
@@ -78,6 +80,7 @@ struct observed {
     enum fact members_known;
     struct seen_member members[OBSERVED_MEMBERS_MAX];
     size_t n_members;
+    bool crowded;   /* there are more than fit in here: nothing is judged */
     size_t remains; /* members and Pods of an earlier cluster of that name: its UID was another */
 
     /* etcd, asked through its voters */

@@ -58,6 +58,14 @@ static const struct {
 
     {"an unsupported cluster is left alone", FORMED(3, .unsupported = "spec.tls"), STEP_WAIT,
      "Unsupported", PLAN_NO_MEMBER},
+    {"a name that cannot be", UNFORMED(3, .bad_name = "too long"), STEP_WAIT, "InvalidName",
+     PLAN_NO_MEMBER},
+    {"more members than can be judged", FORMED(3, .members_known = UNKNOWN, .crowded = true),
+     STEP_WAIT, "TooManyMembers", PLAN_NO_MEMBER},
+    {"their cluster deleted, they are let go all the same",
+     FORMED(3, .members_known = UNKNOWN, .crowded = true, .deleting = true,
+            MEMBERS(1, VOTER("a", .deleting = true))),
+     STEP_RELEASE, "ClusterDeleted", 0},
     {"a foreign service stops everything", UNFORMED(3, .service_foreign = true), STEP_WAIT,
      "ForeignService", PLAN_NO_MEMBER},
     {"names of members come first",
@@ -97,6 +105,10 @@ static const struct {
     {"a deleted member of a cluster that never formed is let go",
      UNFORMED(3, MEMBERS(1, {.name = "a", .bootstrap = true, .deleting = true, .finalizer = true})),
      STEP_RELEASE, "NeverFormed", 0},
+    {"unless it serves already: then it has formed",
+     UNFORMED(3, .found_id = 7, .found_id_expected = true,
+              MEMBERS(1, {.name = "a", .bootstrap = true, .deleting = true, .finalizer = true})),
+     STEP_LATCH_ID, "ClusterDiscovered", PLAN_NO_MEMBER},
     {"a seed that lost its volume is not started over",
      UNFORMED(3, MEMBERS(1, {.name = "a", .bootstrap = true, .pvc_recorded = true, .pvc = ABSENT})),
      STEP_WAIT, "VolumeLost", PLAN_NO_MEMBER},
@@ -106,6 +118,14 @@ static const struct {
     {"do not grow with a version that cannot join",
      FORMED(3, .version_refused = true, MEMBERS(1, VOTER("a"))), STEP_WAIT, "VersionRefused",
      PLAN_NO_MEMBER},
+    {"a version that can is adopted at once",
+     FORMED(3, .version_refused = true, .spec_changed = true, MEMBERS(1, VOTER("a"))),
+     STEP_LATCH_TARGET, "SpecChanged", PLAN_NO_MEMBER},
+    {"there is a largest number of members",
+     FORMED(20, MEMBERS(16, VOTER("a"), VOTER("b"), VOTER("c"), VOTER("d"), VOTER("e"), VOTER("f"),
+                        VOTER("g"), VOTER("h"), VOTER("i"), VOTER("j"), VOTER("k"), VOTER("l"),
+                        VOTER("m"), VOTER("n"), VOTER("o"), VOTER("p"))),
+     STEP_WAIT, "TooManyMembers", PLAN_NO_MEMBER},
     {"do not grow while one is not healthy",
      FORMED(3, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = NO))), STEP_WAIT, "WaitingForMembers",
      PLAN_NO_MEMBER},
@@ -125,6 +145,10 @@ static const struct {
      FORMED(3,
             MEMBERS(2, VOTER("a"), {.name = "b", .pending = true, .listed = YES, .learner = true})),
      STEP_COMPLETE, "ScalingUp", 1},
+    {"not beside a learner",
+     FORMED(3, MEMBERS(3, VOTER("a"), {.name = "b", .pending = true, .listed = NO},
+                       VOTER("c", .learner = true))),
+     STEP_PROMOTE, "ScalingUp", 2},
     {"a pending member nobody wants any more goes",
      FORMED(1, MEMBERS(2, VOTER("a"), {.name = "b", .pending = true, .listed = NO})),
      STEP_DELETE_MEMBER, "ScalingDown", 1},
@@ -169,6 +193,28 @@ static const struct {
 
     {"a sleeper beside the living is woken before anybody new comes",
      FORMED(3, MEMBERS(2, VOTER("a"), VOTER("b", .dormant = true))), STEP_WAKE, "Resuming", 1},
+    {"also when so many sleep that quorum is gone",
+     FORMED(3, .quorum = NO,
+            MEMBERS(3, VOTER("a"), VOTER("b", .dormant = true), VOTER("c", .dormant = true))),
+     STEP_WAKE, "Resuming", 1},
+    {"and one that was deleted in its sleep",
+     FORMED(1, .quorum = NO, MEMBERS(1, VOTER("a", .dormant = true, .deleting = true))), STEP_WAKE,
+     "Resuming", 0},
+    {"or that somebody put to sleep beside others",
+     FORMED(0, MEMBERS(2, VOTER("a"), VOTER("b", .dormant = true))), STEP_WAKE, "Resuming", 1},
+    {"which nobody removes while the cluster is paused",
+     FORMED(0, .quorum = NO, MEMBERS(1, VOTER("a", .dormant = true, .deleting = true))), STEP_WAIT,
+     "LastVoterDeleted", PLAN_NO_MEMBER},
+
+    {"a member somebody removed from etcd is replaced",
+     FORMED(3, MEMBERS(3, VOTER("a"), VOTER("b", .listed = NO, .healthy = NO), VOTER("c"))),
+     STEP_DELETE_MEMBER, "LeftEtcd", 1},
+    {"not one that has never been part of it",
+     FORMED(3, MEMBERS(3, VOTER("a"), VOTER("b", .listed = NO, .id_recorded = false), VOTER("c"))),
+     STEP_WAIT, "WaitingForMembers", PLAN_NO_MEMBER},
+    {"nor while etcd lists somebody under another address",
+     FORMED(3, .unmanaged = 1, MEMBERS(3, VOTER("a"), VOTER("b", .listed = NO), VOTER("c"))),
+     STEP_WAIT, "UnmanagedMember", PLAN_NO_MEMBER},
 
     {"never act without quorum",
      FORMED(1, .quorum = NO, MEMBERS(3, VOTER("a"), VOTER("b"), VOTER("c"))), STEP_WAIT,
@@ -190,6 +236,10 @@ static const struct {
      STEP_DELETE_MEMBER, "VolumeLost", 1},
     {"another volume under its name is a lost volume",
      FORMED(3, MEMBERS(3, VOTER("a"), VOTER("b", .pvc_changed = true, .healthy = NO), VOTER("c"))),
+     STEP_DELETE_MEMBER, "VolumeLost", 1},
+    {"whoever owns it",
+     FORMED(3, MEMBERS(3, VOTER("a"),
+                       VOTER("b", .pvc = FOREIGN, .pvc_changed = true, .healthy = NO), VOTER("c"))),
      STEP_DELETE_MEMBER, "VolumeLost", 1},
     {"not if the others do not hold quorum",
      FORMED(3, MEMBERS(3, VOTER("a"), VOTER("b", .pvc = ABSENT, .healthy = NO),
@@ -220,6 +270,10 @@ static const struct {
      STEP_WAIT, "QuorumLost", PLAN_NO_MEMBER},
     {"the last voter is never removed", FORMED(0, MEMBERS(1, VOTER("a", .deleting = true))),
      STEP_WAIT, "LastVoterDeleted", PLAN_NO_MEMBER},
+    {"nor is a successor nobody wants kept beside it",
+     FORMED(0, MEMBERS(2, VOTER("a", .deleting = true),
+                       {.name = "b", .finalizer = true, .pending = true, .listed = NO})),
+     STEP_DELETE_MEMBER, "ScalingDown", 1},
     {"it gets a successor first", FORMED(1, MEMBERS(1, VOTER("a", .deleting = true))),
      STEP_CREATE_MEMBER, "ScalingUp", PLAN_NO_MEMBER},
     {"which is promoted",
@@ -227,6 +281,10 @@ static const struct {
      "ScalingUp", 1},
     {"and then it may go", FORMED(1, MEMBERS(2, VOTER("a", .deleting = true), VOTER("b"))),
      STEP_REMOVE, "RemovingMember", 0},
+    {"who can leave leaves before the successor comes",
+     FORMED(1, MEMBERS(2, VOTER("a", .deleting = true),
+                       VOTER("b", .deleting = true, .learner = true))),
+     STEP_REMOVE, "RemovingMember", 1},
     {"no successor without quorum",
      FORMED(1, .quorum = NO, MEMBERS(1, VOTER("a", .deleting = true))), STEP_WAIT, "QuorumLost",
      PLAN_NO_MEMBER},
@@ -260,6 +318,11 @@ static const struct {
      PLAN_NO_MEMBER},
     {"not before", FORMED(2, .spec_changed = true, MEMBERS(1, VOTER("a"))), STEP_CREATE_MEMBER,
      "ScalingUp", PLAN_NO_MEMBER},
+    {"a member that is slow to answer does not undo what is reached",
+     FORMED(2, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = UNKNOWN))), STEP_WAIT, "Reconciled",
+     PLAN_NO_MEMBER},
+    {"one that says it is ill does", FORMED(2, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = NO))),
+     STEP_WAIT, "WaitingForMembers", PLAN_NO_MEMBER},
     {"overdue before it formed", UNFORMED(3, .deadline_s = 900), STEP_WAIT, "BootstrapFailed",
      PLAN_NO_MEMBER},
     {"overdue after", FORMED(3, .deadline_s = 900, MEMBERS(1, VOTER("a"))), STEP_WAIT,
@@ -302,6 +365,9 @@ static const struct {
     {"then the volume",
      UNFORMED(1, MEMBERS(1, {.name = "a", .finalizer = true, .pvc = ABSENT, .pod = ABSENT})),
      CHORE_CREATE_PVC},
+    {"somebody else's in the way is named by creating",
+     UNFORMED(1, MEMBERS(1, {.name = "a", .finalizer = true, .pvc = FOREIGN, .pod = ABSENT})),
+     CHORE_CREATE_PVC},
     {"an unknown volume is not created",
      UNFORMED(1, MEMBERS(1, {.name = "a", .finalizer = true, .pod = ABSENT})), CHORE_NONE},
     {"a lost volume is not created anew",
@@ -331,6 +397,16 @@ static const struct {
     {"a foreign Pod is left alone", FORMED(1, MEMBERS(1, VOTER("a", .pod = FOREIGN))), CHORE_NONE},
     {"a dormant member's Pod goes", FORMED(0, MEMBERS(1, VOTER("a", .dormant = true))),
      CHORE_DELETE_POD},
+    {"not beside others that run", FORMED(0, MEMBERS(2, VOTER("a", .dormant = true), VOTER("b"))),
+     CHORE_NONE},
+    {"nor in a cluster that should run", FORMED(1, MEMBERS(1, VOTER("a", .dormant = true))),
+     CHORE_NONE},
+    {"a Pod that ended for good makes room for the next",
+     FORMED(1, MEMBERS(1, VOTER("a", .pod_ended = true, .pod_ready = NO))), CHORE_DELETE_POD},
+    {"once", FORMED(1, MEMBERS(1, VOTER("a", .pod_ended = true, .pod_terminating = true))),
+     CHORE_NONE},
+    {"and only ours", FORMED(1, MEMBERS(1, VOTER("a", .pod_ended = true, .pod = FOREIGN))),
+     CHORE_NONE},
     {"once", FORMED(0, MEMBERS(1, VOTER("a", .dormant = true, .pod_terminating = true))),
      CHORE_NONE},
     {"a dormant member's Pod does not come back",
@@ -369,7 +445,7 @@ static void each_chore_is_found(void **state)
 struct model_member {
     bool exists; /* the EtcdMember */
     bool deleting, finalizer, dormant, pending, bootstrap, id_recorded;
-    bool pod, pod_labeled;
+    bool pod, pod_labeled, pod_ended;
     bool pvc, pvc_recorded;
     int pvc_generation, pvc_recorded_generation;
     bool listed, learner;
@@ -380,15 +456,20 @@ struct model_member {
 
 struct model {
     struct model_member m[OBSERVED_MEMBERS_MAX];
-    bool exists, latched, formed, peer_service, client_service;
+    bool exists, deleting, latched, formed, peer_service, client_service;
     int want, spec_want;
     int64_t tick;
-    uint64_t seen_branches; /* bit per reason, to know that everything was reached */
+    int64_t deadline; /* 0: none */
+    /* what users and strangers do, for a while */
+    bool service_foreign, seed_foreign, version_refused, unsupported, bad_name, crowded;
+    size_t remains, strangers;
 };
+
+enum { NOW_S = 1000 };
 
 static bool up(const struct model_member *m)
 {
-    return m->exists && m->pod && m->listed && m->has_data && !m->cut_off;
+    return m->exists && m->pod && !m->pod_ended && m->listed && m->has_data && !m->cut_off;
 }
 
 static size_t model_voters(const struct model *w)
@@ -419,10 +500,11 @@ static enum fact maybe(bool value, uint64_t *rnd, unsigned ignorance)
     return value ? YES : NO;
 }
 
+/* A view may also lag: what is there may be missing from it. */
 static enum presence there(bool value, uint64_t *rnd, unsigned ignorance)
 {
     if (test_below(rnd, 100) < ignorance)
-        return PRESENCE_UNKNOWN;
+        return test_below(rnd, 2) ? PRESENCE_UNKNOWN : ABSENT;
     return value ? OURS : ABSENT;
 }
 
@@ -432,6 +514,15 @@ static struct observed look(const struct model *w, uint64_t *rnd, unsigned ignor
 {
     const bool quorum = model_quorum(w);
     struct observed s = {.exists = maybe(w->exists, rnd, ignorance),
+                         .deleting = w->deleting,
+                         .unsupported = w->unsupported ? "spec.tls" : NULL,
+                         .bad_name = w->bad_name ? "too long" : NULL,
+                         .crowded = w->crowded,
+                         .version_refused = w->version_refused,
+                         .deadline_s = w->deadline,
+                         .service_foreign = w->service_foreign,
+                         .remains = w->remains,
+                         .unmanaged = w->strangers,
                          .target_latched = w->latched,
                          .spec_changed = w->spec_want != w->want,
                          .want = w->want,
@@ -448,7 +539,7 @@ static struct observed look(const struct model *w, uint64_t *rnd, unsigned ignor
         }
         if (m->bootstrap && m->pod && !w->formed && !m->cut_off) {
             s.found_id = 7;
-            s.found_id_expected = true;
+            s.found_id_expected = !w->seed_foreign;
         }
         index[s.n_members] = i;
         struct seen_member *seen = &s.members[s.n_members++];
@@ -462,11 +553,13 @@ static struct observed look(const struct model *w, uint64_t *rnd, unsigned ignor
                                      .pod = there(m->pod, rnd, ignorance),
                                      .pod_ready = maybe(up(m), rnd, ignorance),
                                      .pod_labeled_voter = m->pod_labeled,
+                                     .pod_ended = m->pod_ended,
                                      .pvc = there(m->pvc, rnd, ignorance),
                                      .pvc_recorded = m->pvc_recorded,
                                      .pvc_changed = m->pvc_generation != m->pvc_recorded_generation,
                                      .listed = quorum ? maybe(m->listed, rnd, ignorance) : UNKNOWN,
                                      .learner = m->learner,
+                                     .leads = up(m) && !m->learner && i % 3 == 0,
                                      .healthy = maybe(up(m), rnd, ignorance)};
         (void)snprintf(seen->name, sizeof(seen->name), "m%zu", i);
     }
@@ -509,13 +602,15 @@ static void act(struct model *w, const struct plan *plan, struct model_member *m
     case STEP_LATCH_TARGET:
         w->latched = true;
         w->want = w->spec_want;
+        w->version_refused = false;
+        w->deadline = 0;
         return;
     case STEP_CREATE_SEED:
         SAFE(!w->formed && w->want > 0);
         for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++)
             SAFE(!w->m[i].exists);
         *free_slot(w) = (struct model_member){
-            .exists = true, .finalizer = true, .bootstrap = true, .created = w->tick};
+            .exists = true, .finalizer = true, .bootstrap = true, .created = w->tick / 16};
         return;
     case STEP_LATCH_ID:
         SAFE(!w->formed);
@@ -524,7 +619,7 @@ static void act(struct model *w, const struct plan *plan, struct model_member *m
     case STEP_CREATE_MEMBER:
         SAFE(w->formed && model_learners(w) == 0 && model_quorum(w));
         *free_slot(w) = (struct model_member){
-            .exists = true, .finalizer = true, .pending = true, .created = w->tick};
+            .exists = true, .finalizer = true, .pending = true, .created = w->tick / 16};
         return;
     case STEP_ADD_LEARNER:
         SAFE(m->pending && !m->listed && model_learners(w) == 0 && model_quorum(w));
@@ -544,11 +639,15 @@ static void act(struct model *w, const struct plan *plan, struct model_member *m
         m->dormant = false;
         return;
     case STEP_SLEEP:
-        SAFE(w->want == 0 && model_voters(w) == 1);
+        SAFE(w->want == 0 && model_voters(w) == 1 && w->strangers == 0);
         m->dormant = true;
         return;
     case STEP_DELETE_MEMBER:
         SAFE(!m->deleting);
+        if (strcmp(plan->reason, "VolumeLost") == 0 && m->pvc &&
+            m->pvc_generation == m->pvc_recorded_generation)
+            return; /* act reads the volume itself, and finds it */
+        SAFE(strcmp(plan->reason, "LeftEtcd") != 0 || !m->listed);
         /* whoever is deleted, quorum of what remains must stand without it */
         SAFE(model_up_voters(w) - (up(m) && !m->learner) >=
              (model_voters(w) - (m->listed && !m->learner)) / 2 + 1);
@@ -562,7 +661,7 @@ static void act(struct model *w, const struct plan *plan, struct model_member *m
         m->listed = false;
         return;
     case STEP_RELEASE:
-        SAFE(m->deleting && !m->listed);
+        SAFE(m->deleting && (!m->listed || w->deleting || !w->formed));
         *m = (struct model_member){0};
         return;
     case STEP_COUNT:
@@ -581,8 +680,10 @@ static void do_chore(const struct model *w, enum chore chore, struct model_membe
         m->finalizer = true;
         return;
     case CHORE_CREATE_PVC:
-        if (m->pvc || m->pvc_recorded)
+        if (m->pvc_recorded)
             fail_msg("%s: a second volume for one member", what);
+        if (m->pvc)
+            return; /* the server says so */
         m->pvc = true;
         m->pvc_generation++;
         return;
@@ -593,8 +694,10 @@ static void do_chore(const struct model *w, enum chore chore, struct model_membe
         m->pvc_recorded_generation = m->pvc_generation;
         return;
     case CHORE_CREATE_POD:
-        if (m->pod || !m->pvc || m->pending || m->dormant)
+        if (m->pending || m->dormant)
             fail_msg("%s: a Pod that must not start", what);
+        if (m->pod || !m->pvc)
+            return; /* both are read live before a Pod is made */
         if (!m->pvc_recorded || m->pvc_generation != m->pvc_recorded_generation)
             fail_msg("%s: an old member on a new disk", what);
         m->pod = m->id_recorded = true;
@@ -602,9 +705,9 @@ static void do_chore(const struct model *w, enum chore chore, struct model_membe
             m->listed = m->has_data = true; /* it founds the cluster */
         return;
     case CHORE_DELETE_POD:
-        if (!m->dormant)
+        if (!m->pod_ended && (!m->dormant || w->want > 0 || model_up_voters(w) > 1))
             fail_msg("%s: a Pod deleted for no reason", what);
-        m->pod = false;
+        m->pod = m->pod_ended = false;
         return;
     case CHORE_LABEL_POD:
         m->pod_labeled = !m->pod_labeled;
@@ -616,23 +719,79 @@ static void pass(struct model *w, uint64_t *rnd, unsigned ignorance, const char 
 {
     size_t index[OBSERVED_MEMBERS_MAX];
     const struct observed s = look(w, rnd, ignorance, index);
-    const struct plan plan = cluster_decide(&s, 1000);
-    const struct plan again = cluster_decide(&s, 1000);
+    const struct plan plan = cluster_decide(&s, NOW_S);
+    const struct plan again = cluster_decide(&s, NOW_S);
     if (memcmp(&plan, &again, sizeof(plan)) != 0)
         fail_msg("%s: the same world, another plan", what);
+    const char *step = step_name(plan.step);
+    if (plan_at_rest(&plan) && plan.step != STEP_WAIT)
+        fail_msg("%s: %s is no rest", what, step);
+    if (cluster_complete(&s) && model_voters(w) < (size_t)w->want)
+        fail_msg("%s: complete with too few voters", what);
+    for (size_t i = 1; i < s.n_members; i++)
+        if (member_asked_before(&s.members[i - 1], &s.members[i]) &&
+            member_asked_before(&s.members[i], &s.members[i - 1]))
+            fail_msg("%s: both are asked first", what);
     for (size_t i = 0; i < s.n_members; i++)
         do_chore(w, member_decide(&s, &s.members[i]), &w->m[index[i]], what);
     act(w, &plan, plan.member == PLAN_NO_MEMBER ? NULL : &w->m[index[plan.member]], what);
     w->tick++;
 }
 
+/* Somebody else's doing, which a person has to undo. */
+static void strangers(struct model *w, uint64_t *rnd)
+{
+    w->service_foreign = test_below(rnd, 8) == 0;
+    w->seed_foreign = test_below(rnd, 8) == 0;
+    w->unsupported = test_below(rnd, 16) == 0;
+    w->bad_name = test_below(rnd, 16) == 0;
+    w->crowded = test_below(rnd, 16) == 0;
+    if (!w->formed && test_below(rnd, 4) == 0) /* kubectl create */
+        *free_slot(w) = (struct model_member){.exists = true, .pending = true};
+    w->version_refused = test_below(rnd, 4) == 0;
+    w->remains = test_below(rnd, 4) == 0;
+    w->strangers = model_quorum(w) && test_below(rnd, 4) == 0;
+}
+
+/* Everything that keeps a cluster from its target ends. */
+static void calm(struct model *w)
+{
+    for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++) {
+        w->m[i].cut_off = false;
+        if (!w->formed && !w->m[i].bootstrap) /* what somebody made by hand */
+            w->m[i] = (struct model_member){0};
+    }
+    w->service_foreign = w->seed_foreign = w->unsupported = w->version_refused = false;
+    w->bad_name = w->crowded = false;
+    w->remains = w->strangers = 0;
+    w->deadline = 0;
+}
+
 /* Pods die, networks are cut, volumes vanish one at a time, users edit and delete. */
 static void fault(struct model *w, uint64_t *rnd)
 {
     struct model_member *m = &w->m[test_below(rnd, OBSERVED_MEMBERS_MAX)];
-    switch (test_below(rnd, 6)) {
+    switch (test_below(rnd, 12)) {
     case 0:
-        m->pod = false;
+        m->pod = m->pod_ended = false;
+        break;
+    case 5:
+        m->pod_ended = m->pod; /* evicted */
+        break;
+    case 6:
+        m->dormant = m->exists && test_below(rnd, 8) == 0; /* kubectl edit */
+        break;
+    case 7:
+        /* etcdctl member remove, by somebody who minds quorum */
+        if (m->id_recorded && up(m) && !m->learner && model_up_voters(w) == model_voters(w) &&
+            model_voters(w) > 2)
+            m->listed = m->has_data = false;
+        break;
+    case 8:
+        strangers(w, rnd);
+        break;
+    case 9:
+        w->deadline = (int64_t)test_below(rnd, 3) * (NOW_S - 1);
         break;
     case 1:
         m->cut_off = m->exists && test_below(rnd, 2);
@@ -648,7 +807,7 @@ static void fault(struct model *w, uint64_t *rnd)
         w->spec_want = (int)test_below(rnd, 6);
         break;
     case 4:
-        if (m->exists && test_below(rnd, 4) == 0 && model_voters(w) > 1)
+        if (m->exists && test_below(rnd, 4) == 0)
             m->deleting = true; /* kubectl delete etcdmember */
         break;
     default:
@@ -679,41 +838,93 @@ static bool converged(const struct model *w)
     return w->want == w->spec_want && running == w->want;
 }
 
-static void random_worlds_stay_safe_and_converge(void **state)
+/* A random life of a random cluster. */
+static struct model live(uint64_t *rnd, const char *what)
 {
-    (void)state;
-    for (uint64_t seed = 1; seed <= 3000; seed++) {
-        char what[32];
-        (void)snprintf(what, sizeof(what), "seed %llu", (unsigned long long)seed);
-        uint64_t rnd = seed;
-        struct model w = {.exists = true, .spec_want = (int)test_below(&rnd, 6)};
-        const unsigned ignorance = (unsigned)test_below(&rnd, 40);
-        for (int i = 0; i < 150; i++) {
-            pass(&w, &rnd, ignorance, what);
-            if (test_below(&rnd, 4) == 0)
-                fault(&w, &rnd);
-        }
-        for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++)
-            w.m[i].cut_off = false;
-        int passes = 0;
-        for (; passes < 300 && !converged(&w); passes++)
-            pass(&w, &rnd, 0, what);
-        if (passes == 300) {
-            size_t index[OBSERVED_MEMBERS_MAX];
-            const struct observed s = look(&w, &rnd, 0, index);
-            const struct plan plan = cluster_decide(&s, 1000);
-            for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++) {
-                const struct model_member *m = &w.m[i];
-                if (m->exists || m->listed)
-                    print_error(
-                        "m%zu: exists %d deleting %d dormant %d pending %d pod %d pvc %d/%d "
+    struct model w = {.exists = true, .spec_want = (int)test_below(rnd, 6)};
+    const unsigned ignorance = (unsigned)test_below(rnd, 40);
+    for (int i = 0; i < 150; i++) {
+        pass(&w, rnd, ignorance, what);
+        if (test_below(rnd, 4) == 0)
+            fault(&w, rnd);
+    }
+    return w;
+}
+
+static void fail_stuck(const struct model *w, uint64_t *rnd, const char *what)
+{
+    size_t index[OBSERVED_MEMBERS_MAX];
+    const struct observed s = look(w, rnd, 0, index);
+    const struct plan plan = cluster_decide(&s, NOW_S);
+    for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++) {
+        const struct model_member *m = &w->m[i];
+        if (m->exists || m->listed)
+            print_error("m%zu: exists %d deleting %d dormant %d pending %d pod %d pvc %d/%d "
                         "listed %d learner %d data %d\n",
                         i, m->exists, m->deleting, m->dormant, m->pending, m->pod, m->pvc,
                         m->pvc_recorded, m->listed, m->learner, m->has_data);
-            }
-            fail_msg("%s: want %d of %d, stuck at %s (%s)", what, w.want, w.spec_want,
-                     step_name(plan.step), plan.reason);
-        }
+    }
+    fail_msg("%s: want %d of %d, stuck at %s (%s)", what, w->want, w->spec_want,
+             step_name(plan.step), plan.reason);
+}
+
+enum { WORLDS = 3000, PASSES = 300 };
+
+/* As many as a pass can judge, and not one more, whatever the spec says. */
+static void random_worlds_end_growing_at_the_largest_size(void **state)
+{
+    (void)state;
+    uint64_t rnd = 1;
+    struct model w = {.exists = true, .spec_want = 2 * OBSERVED_MEMBERS_MAX};
+    for (int i = 0; i < 2000; i++)
+        pass(&w, &rnd, 5, "growth"); /* the model holds no more either */
+    assert_int_equal(model_voters(&w), OBSERVED_MEMBERS_MAX);
+}
+
+static void random_worlds_stay_safe_and_converge(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+        char what[32];
+        (void)snprintf(what, sizeof(what), "seed %llu", (unsigned long long)seed);
+        uint64_t rnd = seed;
+        struct model w = live(&rnd, what);
+        calm(&w);
+        int passes = 0;
+        for (; passes < PASSES && !converged(&w); passes++)
+            pass(&w, &rnd, 0, what);
+        if (passes == PASSES)
+            fail_stuck(&w, &rnd, what);
+    }
+}
+
+static bool is_deserted(const struct model *w)
+{
+    for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++)
+        if (w->m[i].exists)
+            return false;
+    return true;
+}
+
+/* Whatever state it is in, and whether the cluster is still seen to go or gone already. */
+static void random_worlds_let_go_when_their_cluster_is_deleted(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= WORLDS / 10; seed++) {
+        char what[32];
+        (void)snprintf(what, sizeof(what), "seed %llu", (unsigned long long)seed);
+        uint64_t rnd = seed;
+        struct model w = live(&rnd, what);
+        w.deleting = true;
+        w.exists = test_below(&rnd, 2);
+        for (size_t i = 0; i < OBSERVED_MEMBERS_MAX; i++)
+            w.m[i].deleting = w.m[i].exists; /* the garbage collector */
+        int passes = 0;
+        for (; passes < PASSES && !is_deserted(&w); passes++)
+            pass(&w, &rnd, 20, what);
+        if (passes == PASSES)
+            fail_stuck(&w, &rnd, what);
+        pass(&w, &rnd, 0, what); /* and there is nothing left to do */
     }
 }
 
@@ -785,4 +996,6 @@ TEST_MAIN(TEST(each_rule_decides), TEST(every_step_has_a_name),
           TEST(an_unknown_world_is_not_complete), TEST(each_chore_is_found),
           TEST(voters_are_asked_before_learners_the_leader_first_then_by_age),
           TEST(who_answers_no_is_asked_again_soon_who_cannot_be_asked_is_not),
-          TEST(only_what_waits_long_is_at_rest), TEST(random_worlds_stay_safe_and_converge))
+          TEST(only_what_waits_long_is_at_rest), TEST(random_worlds_stay_safe_and_converge),
+          TEST(random_worlds_end_growing_at_the_largest_size),
+          TEST(random_worlds_let_go_when_their_cluster_is_deleted))
