@@ -9,7 +9,7 @@
 const char *api_cluster_name_problem(struct str name)
 {
     if (name.n == 0 || name.n > API_CLUSTER_NAME_MAX)
-        return "the name must have 1 to 57 characters";
+        return "the name must have 1 to 56 characters";
     for (size_t i = 0; i < name.n; i++) {
         const char c = name.p[i];
         const bool letter = c >= 'a' && c <= 'z';

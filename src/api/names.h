@@ -8,7 +8,7 @@
 struct buf;
 
 enum {
-    API_CLUSTER_NAME_MAX = 57, /* so that a member's name is still a host name */
+    API_CLUSTER_NAME_MAX = 56, /* so that <cluster>-client is still a name for a Service */
     API_MEMBER_NAME_MAX = 63,
 };
 

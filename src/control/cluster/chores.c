@@ -26,20 +26,9 @@ static void tended_done(struct tended *t)
     json_decref(t->pvc);
 }
 
-/* Reads the member, which must be the one the pass is about. */
 static int need_member(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
 {
-    const char *name = pass_member_name(p, t->i);
-    unsigned char uid[VIEW_UID_BYTES];
-    if (t->member)
-        return 0;
-    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, name, &t->member, e) < 0)
-        return err_wrap(e, "read EtcdMember %s", name);
-    if (uid_parse(jstr(t->member, "metadata.uid", ""), uid) &&
-        uid_equal(uid, p->members[t->i].view->head.uid))
-        return 0;
-    json_decref(TAKE(t->member));
-    return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is another by now", name);
+    return t->member ? 0 : pass_read_member(ctx, p, t->i, &t->member, e);
 }
 
 /* Reads the volume. One that is gone while the view still has it is no error: look again. */
@@ -82,8 +71,7 @@ static int record_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, s
     if (need_member(ctx, p, t, e) < 0 || need_pvc(ctx, p, t, e) < 0)
         return -1;
     if (*jstr(t->member, "status.pvcUID", "") != '\0' ||
-        strcmp(jstr(t->pvc, "metadata.ownerReferences.0.uid", ""),
-               jstr(t->member, "metadata.uid", "")) != 0)
+        strcmp(controller_of(t->pvc), jstr(t->member, "metadata.uid", "")) != 0)
         return err_set(e, ERR_CONFLICT, 0, "volume of %s changed meanwhile",
                        pass_member_name(p, t->i));
     /* The first word about its readiness goes with it, to save a write. */
@@ -123,17 +111,25 @@ static int create_pod(const struct ctx *ctx, struct pass *p, struct tended *t, s
     return pass_create(ctx, p, &kube_pods, object_pod(&p->ident, &in), NULL, e);
 }
 
-static int delete_pod(const struct ctx *ctx, struct pass *p, size_t i, struct err *e)
+/* A Pod that ended for good, or of a member that sleeps: both by what stands there now. */
+static int delete_pod(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
 {
+    const char *name = pass_member_name(p, t->i);
     json_auto_t *live = NULL;
-    if (kube_get(ctx, p->worker->kube, &kube_pods, p->key->ns, pass_member_name(p, i), &live, e) <
-        0)
-        return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read Pod %s", pass_member_name(p, i));
-    const struct kube_delete how = {.uid = jstr(live, "metadata.uid", NULL)};
-    if (kube_delete(ctx, p->worker->kube, &kube_pods, p->key->ns, pass_member_name(p, i), &how, e) <
-            0 &&
+    if (need_member(ctx, p, t, e) < 0)
+        return -1;
+    if (kube_get(ctx, p->worker->kube, &kube_pods, p->key->ns, name, &live, e) < 0)
+        return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read Pod %s", name);
+    const bool asleep = jbool(t->member, "spec.dormant", false);
+    if (strcmp(controller_of(live), jstr(t->member, "metadata.uid", "")) != 0 ||
+        !(asleep || pod_ended(jstr(live, "status.phase", ""))))
+        return err_set(e, ERR_CONFLICT, 0, "Pod %s is another by now", name);
+    const struct kube_delete how = {.uid = jstr(live, "metadata.uid", NULL),
+                                    .resource_version =
+                                        jstr(live, "metadata.resourceVersion", NULL)};
+    if (kube_delete(ctx, p->worker->kube, &kube_pods, p->key->ns, name, &how, e) < 0 &&
         e->code != ERR_NOT_FOUND)
-        return err_wrap(e, "delete Pod %s", pass_member_name(p, i));
+        return err_wrap(e, "delete Pod %s", name);
     return 0;
 }
 
@@ -176,7 +172,7 @@ static int do_chore(const struct ctx *ctx, struct pass *p, struct tended *t, enu
     case CHORE_CREATE_POD:
         return create_pod(ctx, p, t, e);
     case CHORE_DELETE_POD:
-        return delete_pod(ctx, p, t->i, e);
+        return delete_pod(ctx, p, t, e);
     case CHORE_LABEL_POD:
         return label_pod(ctx, p, t->i, e);
     }
@@ -203,6 +199,7 @@ static void note_chore(struct seen_member *m, enum chore chore)
         break;
     case CHORE_DELETE_POD:
         m->pod_terminating = true;
+        m->pod_ended = false;
         break;
     case CHORE_LABEL_POD:
         m->pod_labeled_voter = !m->pod_labeled_voter;

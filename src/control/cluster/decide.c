@@ -347,8 +347,11 @@ static struct plan decide_formed(const struct observed *s)
 {
     if (count(s, is_running) == 0 && !last_voter_leaves(s)) /* who sleeps answers nobody */
         return plan_wait(find(s, is_asleep) ? "Paused" : "AllMembersLost", LATER_MS);
-    if (s->quorum == UNKNOWN)
-        return plan_wait("Observing", SHORTLY_MS);
+    if (s->quorum == UNKNOWN) { /* every answer counts, also the same silence again */
+        struct plan plan = plan_wait("Observing", SHORTLY_MS);
+        plan.again = true;
+        return plan;
+    }
     if (s->quorum == NO)
         return plan_wait("QuorumLost", SHORTLY_MS);
     if (find(s, fate_unknown))

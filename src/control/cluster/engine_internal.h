@@ -70,8 +70,9 @@ static inline const char *pass_member_name(const struct pass *p, size_t i)
     return p->members[i].view->head.name;
 }
 
-/* Creates, or finds it there already: a stale view, or a pass before a crash. What is there under
- * that name must belong to the same owner; otherwise ERR_EXISTS names it. Takes the object; what
+/* Creates, or finds it there already: a stale view, or a pass before a crash; or somebody took the
+ * label off by which we see it, then it gets it back. What is there under that name must belong to
+ * the same owner; otherwise ERR_EXISTS names it. Takes the object; what
  * is there now goes to *out, unless that is NULL. */
 NODISCARD int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
                           json_t *take_object, json_t **out, struct err *e);
@@ -79,6 +80,11 @@ NODISCARD int pass_patch(const struct ctx *ctx, struct pass *p, const struct kub
                          const char *name, const struct kube_patch *how, json_t *take_patch,
                          struct err *e);
 
+/* The UID of an object's controller; "" if it has none. Borrowed. */
+const char *controller_of(const json_t *object);
+/* The EtcdMember of member i, live. ERR_CONFLICT: another bears that name by now. */
+NODISCARD int pass_read_member(const struct ctx *ctx, struct pass *p, size_t i, json_t **out,
+                               struct err *e);
 /* Whether what is there has the owner that what we want has. -1: ERR_EXISTS names it. */
 NODISCARD int pass_check_owner(const struct kube_kind *kind, const json_t *want,
                                const json_t *there, struct err *e);
@@ -90,6 +96,18 @@ NODISCARD int pass_release(const struct ctx *ctx, struct pass *p, const struct m
 /* The small work of each member, and of what a cluster that is gone left under this name. -1: *e of
  * the first that failed; the others are done. */
 NODISCARD int pass_chores(const struct ctx *ctx, struct pass *p, struct err *e);
+
+/* --- Steps about one member (act_members.c) --- */
+
+NODISCARD int member_create(const struct ctx *ctx, struct pass *p, bool seed, struct err *e);
+NODISCARD int member_add_learner(const struct ctx *ctx, struct pass *p, size_t i, struct err *e);
+NODISCARD int member_complete(const struct ctx *ctx, struct pass *p, size_t i, struct err *e);
+NODISCARD int member_promote(const struct ctx *ctx, struct pass *p, size_t i, struct err *e);
+NODISCARD int member_set_dormant(const struct ctx *ctx, struct pass *p, size_t i, bool dormant,
+                                 struct err *e);
+NODISCARD int member_delete(const struct ctx *ctx, struct pass *p, const struct plan *plan,
+                            struct err *e);
+NODISCARD int member_remove(const struct ctx *ctx, struct pass *p, size_t i, struct err *e);
 
 /* Takes the step and the chores. Returns the plan as it turned out: a step etcd refused for now,
  * or the chokepoint did, becomes a wait with that reason. -1: *e. */
@@ -114,6 +132,11 @@ size_t pass_askable(const struct pass *p, size_t but, size_t out[OBSERVED_MEMBER
 /* A client of those; dials Pod addresses and insists on the cluster's ID. */
 NODISCARD int pass_dial(const struct ctx *ctx, struct pass *p, size_t but, struct etcd_client **out,
                         struct err *e);
+
+/* The last question before etcd is asked to change anything: is this operator still the one to do
+ * so? *out is the context of the call. */
+NODISCARD int pass_begin_change(const struct ctx *ctx, struct pass *p, struct ctx *out,
+                                struct err *e);
 
 /* Fills the etcd side of p->seen with what the prober knows, or makes the pass blind. */
 void pass_look(struct pass *p);

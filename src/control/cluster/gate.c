@@ -61,8 +61,8 @@ static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tall
 static int move_leader(const struct ctx *ctx, struct pass *p, size_t from, size_t to, struct err *e)
 {
     AUTO(etcd_client_free_auto) struct etcd_client *c = NULL;
-    const struct ctx limited = ctx_with_timeout(ctx, ENGINE_ETCD_MS);
-    if (pass_dial_one(ctx, p, from, &c, e) < 0 ||
+    struct ctx limited;
+    if (pass_dial_one(ctx, p, from, &c, e) < 0 || pass_begin_change(ctx, p, &limited, e) < 0 ||
         etcd_move_leader(&limited, c, 0, p->seen.members[to].id, e) < 0)
         return err_wrap(e, "move leadership from %s to %s", p->seen.members[from].name,
                         p->seen.members[to].name);
@@ -75,9 +75,6 @@ int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *
     struct tally t;
     if (watcher_age_ms(p->worker->watcher) > VIEWS_MAX_MS)
         return refuse(p, "ViewsStale", e, "what is known of Pods and volumes is over a minute old");
-    if (!budget_take(p->engine->disruptions, p->key))
-        return refuse(p, "DisruptionBudget", e,
-                      "as many other clusters as allowed are being changed at this moment");
     if (ask(ctx, p, target, &t, e) < 0)
         return -1;
     const struct seen_member *m = &p->seen.members[target];
@@ -90,6 +87,10 @@ int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *
                       t.good_others, need);
     if (t.disagree)
         return refuse(p, "LeaderChanging", e, "the voters do not agree on a leader");
+    /* Last: a cluster that cannot be changed anyway takes nobody's place. */
+    if (!budget_take(p->engine->disruptions, p->key))
+        return refuse(p, "DisruptionBudget", e,
+                      "as many other clusters as allowed are being changed at this moment");
     if (m->leads)
         return move_leader(ctx, p, target, t.successor, e);
     return 0;

@@ -76,7 +76,8 @@ static void read_member(const struct etcd_probe_answer *a, struct health_member 
     m->outcome = a->outcome;
     if (a->outcome != ETCD_PROBE_ANSWERED)
         return;
-    m->read = a->status.learner || a->read.known == ETCD_FACT_YES;
+    m->read = a->read.known == ETCD_FACT_YES;
+    m->feels_learner = a->status.learner;
     m->cluster_id = a->status.header.cluster_id;
     m->id = a->status.header.member_id;
     m->leader = a->status.leader;
@@ -107,9 +108,10 @@ void health_read(const struct question *q, const struct etcd_probe_answer *answe
 
 static bool member_same(const struct health_member *a, const struct health_member *b)
 {
-    return a->outcome == b->outcome && a->read == b->read && a->cluster_id == b->cluster_id &&
-           a->id == b->id && a->leader == b->leader && a->listed_id == b->listed_id &&
-           a->learner == b->learner && strcmp(a->version, b->version) == 0;
+    return a->outcome == b->outcome && a->read == b->read && a->feels_learner == b->feels_learner &&
+           a->cluster_id == b->cluster_id && a->id == b->id && a->leader == b->leader &&
+           a->listed_id == b->listed_id && a->learner == b->learner &&
+           strcmp(a->version, b->version) == 0;
 }
 
 bool health_same(const struct health *a, const struct health *b)
@@ -120,6 +122,36 @@ bool health_same(const struct health *a, const struct health *b)
         if (!member_same(&a->members[i], &b->members[i]))
             return false;
     return true;
+}
+
+static bool all_silent(const struct health *h)
+{
+    size_t silent = 0, asked = 0;
+    for (size_t i = 0; i < h->n; i++) {
+        silent += h->members[i].outcome == ETCD_PROBE_TIMED_OUT;
+        asked += h->members[i].outcome != ETCD_PROBE_UNKNOWN;
+    }
+    return asked > 0 && silent == asked;
+}
+
+enum fact health_quorum(const struct health *h)
+{
+    return h->quorum == NO && all_silent(h) && h->silent_ms < HEALTH_SILENCE_MS ? UNKNOWN
+                                                                                : h->quorum;
+}
+
+enum fact health_verdict(const struct health_member *h, enum presence pod, enum fact pod_ready)
+{
+    if (h->outcome == ETCD_PROBE_UNKNOWN)
+        return pod == ABSENT ? NO : UNKNOWN;
+    if (h->outcome == ETCD_PROBE_ANSWERED && h->leader != 0) {
+        if (h->read || h->learner)
+            return YES;
+        if (h->feels_learner)
+            return UNKNOWN; /* promoted a moment ago, and it has not heard of it yet */
+    }
+    /* Slow, while the kubelet finds it well: no verdict. */
+    return h->outcome == ETCD_PROBE_TIMED_OUT && pod_ready == YES ? UNKNOWN : NO;
 }
 
 void health_ask(const struct ctx *ctx, const struct question *q, struct health *out)

@@ -14,6 +14,7 @@ enum {
     HEALTH_URL_MAX = 96,
     HEALTH_VERSION_MAX = 24,
     HEALTH_TIMEOUT_MS = 1000, /* of one question to one member */
+    HEALTH_SILENCE_MS = 5000, /* of all members, from which nothing is concluded yet */
 };
 
 /* Whom to ask. The members of the cluster in the order the caller knows them by. */
@@ -28,7 +29,8 @@ struct question {
 
 struct health_member {
     enum etcd_probe_outcome outcome; /* UNKNOWN: it was not asked, or the asking was cut short */
-    bool read;                       /* it answered a linearizable read, or is a learner */
+    bool read;                       /* it answered a linearizable read */
+    bool feels_learner;              /* by its own word */
     uint64_t cluster_id, id;         /* it answered with */
     uint64_t leader, term;           /* whom it takes for the leader, and since which election */
     int64_t db_bytes;
@@ -46,7 +48,8 @@ struct health {
     size_t n;
     struct health_member members[OBSERVED_MEMBERS_MAX];
     struct err err;    /* of the first that did not answer; code ERR_NONE: all did */
-    int64_t stable_ms; /* for how long they have said the same */
+    int64_t stable_ms; /* for how long they have said the same … */
+    int64_t silent_ms; /* … and for how long nobody has said anything */
 };
 
 void question_done(struct question *q); /* idempotent */
@@ -64,6 +67,12 @@ void health_read(const struct question *q, const struct etcd_probe_answer *answe
 /* Whether anything differs that a decision or a status could rest on. Sizes drift and do not
  * count. */
 bool health_same(const struct health *a, const struct health *b);
+
+/* Whether the cluster has quorum. That nobody answered at all, nor refused, is no proof at first.
+ */
+enum fact health_quorum(const struct health *h);
+/* Whether a member is well, by its answer and by what is known of its Pod. */
+enum fact health_verdict(const struct health_member *h, enum presence pod, enum fact pod_ready);
 
 /* Asks now, in the caller's thread. */
 void health_ask(const struct ctx *ctx, const struct question *q, struct health *out);

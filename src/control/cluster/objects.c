@@ -99,6 +99,69 @@ json_t *object_client_service(const struct cluster_ident *c)
                        J("selector", selector(c)), J("ports", JARR(port("client", PORT_CLIENT))))));
 }
 
+static json_t *find_port(const json_t *ports, const char *name)
+{
+    size_t i = 0;
+    json_t *port = NULL;
+    json_array_foreach((json_t *)ports, i, port)
+    {
+        if (strcmp(jstr(port, "name", ""), name) == 0)
+            return port;
+    }
+    return NULL;
+}
+
+/* Ours as they have to be, with what the server keeps beside (a node port), and everybody else's.
+ */
+static json_t *repaired_ports(const json_t *want, const json_t *there)
+{
+    size_t i = 0;
+    json_t *port = NULL, *ports = JARR();
+    json_array_foreach((json_t *)there, i, port)
+    {
+        json_t *ours = find_port(want, jstr(port, "name", ""));
+        json_t *kept = json_deep_copy(port);
+        if (ours)
+            (void)json_object_update(kept, ours); /* fails only without memory */
+        (void)json_array_append_new(ports, kept);
+    }
+    json_array_foreach((json_t *)want, i, port)
+    {
+        if (!find_port(there, jstr(port, "name", "")))
+            (void)json_array_append(ports, port);
+    }
+    return ports;
+}
+
+json_t *object_service_repair(const json_t *want, const json_t *there)
+{
+    json_auto_t *ports = repaired_ports(jget(want, "spec.ports"), jget(there, "spec.ports"));
+    json_auto_t *patch = JOBJ(), *spec = JOBJ();
+    json_t *selector = jget(want, "spec.selector"), *labels = jget(want, "metadata.labels");
+    const bool publish = jbool(want, "spec.publishNotReadyAddresses", false);
+    if (!json_equal(ports, jget(there, "spec.ports")))
+        (void)json_object_set(spec, "ports", ports);
+    if (jbool(there, "spec.publishNotReadyAddresses", false) != publish)
+        (void)json_object_set_new(spec, "publishNotReadyAddresses", jb(publish));
+    if (!json_equal(selector, jget(there, "spec.selector"))) {
+        /* A merge patch keeps what it does not name: others' keys are named, to go. */
+        json_t *exact = json_copy(selector);
+        const char *key = NULL;
+        json_t *value = NULL;
+        json_object_foreach(jget(there, "spec.selector"), key, value)
+        {
+            if (!json_object_get(selector, key))
+                (void)json_object_set_new(exact, key, json_null());
+        }
+        (void)json_object_set_new(spec, "selector", exact);
+    }
+    if (json_object_size(spec) > 0)
+        (void)json_object_set(patch, "spec", spec);
+    if (!jlabel(there, API_LABEL_CLUSTER)) /* without it we would not see the Service */
+        (void)json_object_set_new(patch, "metadata", JOBJ(J("labels", json_incref(labels))));
+    return json_object_size(patch) > 0 ? json_incref(patch) : NULL;
+}
+
 int object_pdb_min_available(size_t voters, int want)
 {
     const int anchor = (int)voters > want ? (int)voters : want;

@@ -14,6 +14,10 @@ struct cluster_ident {
 
 json_t *object_headless_service(const struct cluster_ident *c);
 json_t *object_client_service(const struct cluster_ident *c);
+/* The merge patch that makes a Service what it has to be, as far as it is ours to say: selector,
+ * ports by name, whether unready addresses are published, and the label we see it by. Others' ports
+ * and labels stay. NULL: nothing differs. */
+json_t *object_service_repair(const json_t *want, const json_t *there);
 
 /* An EtcdMember made from the target. initial_cluster is "" for a member etcd has yet to learn of.
  * It is born with our finalizer: no moment without one. */

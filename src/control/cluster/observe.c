@@ -32,6 +32,7 @@ static void observe_cluster(struct pass *p)
     s->exists = YES;
     s->deleting = jstr(p->cluster, "metadata.deletionTimestamp", NULL) != NULL;
     s->unsupported = api_unsupported(API_CLUSTER, p->cluster);
+    s->bad_name = api_cluster_name_problem(str_c(p->key->name));
     p->target = jget(p->cluster, "status.observed");
     s->target_latched = p->target && *jstr(p->cluster, "status.clusterToken", "") != '\0';
     s->spec_changed = s->target_latched && target_differs(p->cluster);
@@ -39,8 +40,9 @@ static void observe_cluster(struct pass *p)
     if (time_parse(str_c(jstr(p->cluster, "status.progressDeadline", "")), &deadline_us,
                    &ignored) == 0)
         s->deadline_s = deadline_us / 1000000;
-    p->cluster_id = hex_u64(jstr(p->cluster, "status.clusterID", ""));
-    s->formed = p->cluster_id != 0 ? YES : NO; /* this object was read live */
+    const char *id = jstr(p->cluster, "status.clusterID", "");
+    p->cluster_id = hex_u64(id);
+    s->formed = p->cluster_id != 0 ? YES : *id == '\0' ? NO : UNKNOWN; /* it was read live */
     p->ident = (struct cluster_ident){
         .ns = p->key->ns,
         .name = p->key->name,
@@ -108,6 +110,7 @@ static void observe_member(struct pass *p, const struct member_view *v)
         .pod_terminating = own->pod && own->pod->terminating,
         .pod_ready = own->pod ? own->pod->ready : NO,
         .pod_labeled_voter = own->pod && own->pod->labeled_voter,
+        .pod_ended = own->pod && own->pod->ended,
         .pvc = presence_of(own->pvc ? own->pvc->owner_uid : NULL, v->head.uid),
         .pvc_recorded = !uid_is_zero(v->pvc_uid),
         .pvc_changed = own->pvc && !uid_equal(own->pvc->head.uid, v->pvc_uid),
@@ -141,9 +144,33 @@ static void observe_members(struct pass *p)
         }
         if (p->seen.n_members == OBSERVED_MEMBERS_MAX) {
             p->seen.members_known = UNKNOWN;
+            p->seen.crowded = true;
             return;
         }
         observe_member(p, v);
+    }
+}
+
+/* A volume that is missing from the views, or another there, need not be so: only the server's word
+ * makes it lost. */
+static void confirm_volumes(const struct ctx *ctx, struct pass *p)
+{
+    for (size_t i = 0; i < p->seen.n_members; i++) {
+        struct seen_member *m = &p->seen.members[i];
+        if (!member_volume_lost(m))
+            continue;
+        json_auto_t *live = NULL;
+        struct err e = {0};
+        unsigned char uid[VIEW_UID_BYTES], owner[VIEW_UID_BYTES];
+        auto_free char *claim = xasprintf("data-%s", m->name);
+        if (kube_get(ctx, p->worker->kube, &kube_pvcs, p->key->ns, claim, &live, &e) < 0) {
+            m->pvc = e.code == ERR_NOT_FOUND ? ABSENT : PRESENCE_UNKNOWN;
+            continue;
+        }
+        (void)uid_parse(jstr(live, "metadata.uid", ""), uid);
+        (void)uid_parse(controller_of(live), owner);
+        m->pvc = presence_of(owner, p->members[i].view->head.uid);
+        m->pvc_changed = !uid_equal(uid, p->members[i].view->pvc_uid);
     }
 }
 
@@ -202,6 +229,7 @@ void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e)
     }
     observe_members(p);
     observe_remains(p);
+    confirm_volumes(ctx, p);
     if (p->cluster && !p->seen.deleting) {
         pass_look(p);
         observe_version(p);

@@ -53,20 +53,10 @@ static struct question question_of(const struct pass *p)
     return q;
 }
 
-static enum fact healthy(const struct seen_member *m, const struct health_member *h)
-{
-    if (h->outcome == ETCD_PROBE_UNKNOWN)
-        return m->pod == ABSENT ? NO : UNKNOWN;
-    if (h->outcome == ETCD_PROBE_ANSWERED && h->leader != 0 && h->read)
-        return YES;
-    /* Slow, while the kubelet finds it well: no verdict. */
-    return h->outcome == ETCD_PROBE_TIMED_OUT && m->pod_ready == YES ? UNKNOWN : NO;
-}
-
 static void apply_member(struct seen_member *m, const struct health *all,
                          const struct health_member *h)
 {
-    m->healthy = healthy(m, h);
+    m->healthy = health_verdict(h, m->pod, m->pod_ready);
     m->leads = h->leader != 0 && h->leader == h->id;
     m->listed = all->quorum != YES ? UNKNOWN : h->listed_id != 0 ? YES : NO;
     m->id = h->listed_id;
@@ -94,7 +84,7 @@ static void apply(struct pass *p, const struct health *h)
         apply_seed(p, i, &h->members[i]);
     }
     p->seen.unmanaged = h->unmanaged;
-    p->seen.quorum = h->quorum;
+    p->seen.quorum = health_quorum(h);
     if (h->quorum == UNKNOWN && h->n > 0 && p->seen.formed == YES)
         p->seen.quorum = NO; /* there is nobody to ask */
 }
@@ -121,6 +111,13 @@ void pass_ask(const struct ctx *ctx, struct pass *p)
     health_ask(ctx, &q, &h);
     apply(p, &h);
     question_done(&q);
+}
+
+int pass_begin_change(const struct ctx *ctx, struct pass *p, struct ctx *out, struct err *e)
+{
+    const struct kube_guard *guard = &p->worker->guard;
+    *out = ctx_with_timeout(ctx, ENGINE_ETCD_MS);
+    return guard->may_write ? guard->may_write(guard->arg, ctx_left_ms(out), e) : 0;
 }
 
 /* --- Clients --------------------------------------------------------------------------------- */

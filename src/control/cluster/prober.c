@@ -39,7 +39,8 @@ struct subject {
     bool again;       /* the question changed while busy */
     int64_t eager_ms; /* while something is under way: the pause; 0: at rest */
     int64_t due_ms, answered_ms, changed_ms;
-    unsigned silent; /* rounds in a row nobody answered */
+    unsigned silent;         /* rounds in a row nobody answered … */
+    int64_t silent_since_ms; /* … beginning with this one */
 };
 
 struct lane_arg {
@@ -160,6 +161,8 @@ static bool take(struct prober *p, struct subject *s, const struct health *h)
     s->answered_ms = now_ms;
     s->lane = anybody_silent(h) ? PATIENT : PROMPT;
     s->silent = !anybody_answered(h) && anybody_silent(h) ? s->silent + 1 : 0;
+    if (s->silent == 1)
+        s->silent_since_ms = now_ms;
     s->due_ms = now_ms + pause_ms(p, s); /* a pass that follows may ask for less */
     return s->unseen;
 }
@@ -306,6 +309,7 @@ bool prober_look(struct prober *p, const struct objkey *key, const struct questi
         s->unseen = false;
         *out = s->health;
         out->stable_ms = clock_boot_ms(p->o.clock) - s->changed_ms;
+        out->silent_ms = s->silent > 0 ? clock_boot_ms(p->o.clock) - s->silent_since_ms : 0;
         return true;
     }
     if (s->known || s->due_ms == NOT_DUE)

@@ -9,144 +9,11 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "control/cluster/engine_internal.h"
+#include "control/cluster/judge.h"
 #include "control/cluster/verdict.h"
 #include "control/runtime/event.h"
 #include "kube/client.h"
 #include "kube/condition.h"
-
-/* --- Facts about the whole ------------------------------------------------------------------ */
-
-struct sums {
-    size_t running, ready, voters, healthy_voters, sick_voters;
-};
-
-static bool member_ready(const struct seen_member *m)
-{
-    return m->pod == OURS && m->pod_ready == YES && m->listed == YES;
-}
-
-static struct sums sum_up(const struct pass *p)
-{
-    struct sums n = {0};
-    for (size_t i = 0; i < p->seen.n_members; i++) {
-        const struct seen_member *m = &p->seen.members[i];
-        const bool voter = member_votes(m);
-        n.voters += voter;
-        n.healthy_voters += voter && m->healthy == YES;
-        n.sick_voters += voter && m->healthy == NO;
-        if (m->deleting || m->dormant)
-            continue;
-        n.running++;
-        n.ready += member_ready(m);
-    }
-    return n;
-}
-
-static bool is_parked(const struct plan *plan)
-{
-    return strcmp(plan->reason, "BootstrapFailed") == 0 ||
-           strcmp(plan->reason, "DeadlineExceeded") == 0;
-}
-
-/* --- Conditions ----------------------------------------------------------------------------- */
-
-static void judge_paused(const struct pass *p, struct verdict *v)
-{
-    for (size_t i = 0; i < p->seen.n_members; i++) {
-        if (p->seen.members[i].dormant) {
-            verdict_set(v, "False", "Paused",
-                        "paused; the data is preserved in PersistentVolumeClaim data-%s",
-                        p->seen.members[i].name);
-            return;
-        }
-    }
-    verdict_set(v, "False", "Paused", "%s",
-                p->seen.n_members > 0 ? "pausing: members are being removed"
-                                      : "paused before anything was written");
-}
-
-/* That nobody listens yet is how every start begins, and worth no write. */
-static void judge_seed(const struct pass *p, const struct plan *plan, struct verdict *v)
-{
-    const bool worth_it = p->health.err.code != ERR_NONE && p->health.err.code != ERR_UNAVAILABLE;
-    if (p->seen.n_members == 0 && p->seen.remains > 0) {
-        verdict_set(v, "False", plan->reason,
-                    "%zu members and Pods of an earlier cluster of that name have to go first",
-                    p->seen.remains);
-        return;
-    }
-    verdict_set(v, "False", plan->reason, "the first member does not answer yet%s%s",
-                worth_it ? ": " : "", worth_it ? p->health.err.text : "");
-}
-
-/* Status NULL: leave the condition as it is. */
-static void judge_available(const struct pass *p, const struct plan *plan, const struct sums *n,
-                            struct verdict *v)
-{
-    const struct observed *s = &p->seen;
-    if (s->unsupported)
-        verdict_set(v, "False", "Unsupported",
-                    "%s is not supported by this release; nothing is done to this cluster",
-                    s->unsupported);
-    else if (is_parked(plan) && n->ready < (size_t)s->want)
-        verdict_set(v, "False", plan->reason,
-                    "%zu of %d members are ready, and the time for it is over; edit the spec, or "
-                    "move status.progressDeadline",
-                    n->ready, s->want);
-    else if (s->want == 0)
-        judge_paused(p, v);
-    else if (s->formed != YES)
-        judge_seed(p, plan, v);
-    else if (s->quorum == NO)
-        verdict_set(v, "False", "QuorumLost", "%zu/%d members ready: quorum lost", n->ready,
-                    s->want);
-    else if (s->quorum == YES && n->ready == (size_t)s->want)
-        verdict_set(v, "True", "QuorumHealthy", "all %d members are ready", s->want);
-    else if (s->quorum == YES)
-        verdict_set(v, "True", "QuorumAvailable", "%zu/%d members are ready", n->ready, s->want);
-}
-
-static void judge_progressing(const struct pass *p, const struct plan *plan, const struct sums *n,
-                              const struct err *failed, struct verdict *v)
-{
-    const struct observed *s = &p->seen;
-    if (s->unsupported)
-        return;
-    if (failed)
-        verdict_set(v, "True", plan->reason, "%s", failed->text);
-    else if (is_parked(plan))
-        verdict_set(v, "False", plan->reason, "given up after the progress deadline");
-    else if (cluster_complete(s) && s->want == 0)
-        verdict_set(v, "False", "Paused", "%s", "");
-    else if (cluster_complete(s))
-        verdict_set(v, "False", "Reconciled", "the target is reached");
-    else if (p->refused)
-        verdict_set(v, "True", p->refused, "%s", p->refused_text);
-    else if (s->version_refused && n->running < (size_t)s->want)
-        verdict_set(v, "True", "VersionRefused", "no member is added: %s", p->version_err.text);
-    else if (s->formed == YES && n->running < (size_t)s->want)
-        verdict_set(v, "True", "ScalingUp", "%zu of %d members", n->running, s->want);
-    else if (s->formed == YES && n->running > (size_t)s->want)
-        verdict_set(v, "True", "ScalingDown", "%zu members, %d wanted", n->running, s->want);
-    else
-        verdict_set(v, "True", plan->reason, "%zu of %d members are ready", n->ready, s->want);
-}
-
-static void judge_degraded(const struct pass *p, const struct sums *n, struct verdict *v)
-{
-    const struct observed *s = &p->seen;
-    if (s->unsupported || s->formed != YES)
-        return;
-    if (s->want == 0)
-        verdict_set(v, "False", "Paused", "%s", "");
-    else if (s->quorum == NO)
-        verdict_set(v, "True", "QuorumLost", "%s", "");
-    else if (s->quorum == YES && n->sick_voters > 0)
-        verdict_set(v, "True", "MembersUnhealthy", "%zu of %zu voters are not healthy",
-                    n->sick_voters, n->voters);
-    else if (s->quorum == YES)
-        verdict_set(v, "False", "QuorumHealthy", "%s", "");
-}
 
 /* --- Cluster status -------------------------------------------------------------------------- */
 
@@ -157,7 +24,7 @@ static const char *phase_of(const struct pass *p, const struct plan *plan, const
         return "Unsupported";
     if (s->deleting)
         return "Deleting";
-    if (is_parked(plan))
+    if (plan_parked(plan) || s->bad_name || plan_because(plan, "AllMembersLost"))
         return "Failed";
     if (s->formed != YES)
         return s->want == 0 ? "Paused" : "Bootstrapping";
@@ -217,7 +84,6 @@ static json_t *wanted_status(const struct ctx *ctx, const struct pass *p, const 
 {
     const struct sums n = sum_up(p);
     const int64_t now_us = clock_wall_us(ctx->clock);
-    const int64_t generation = jint(p->cluster, "metadata.generation", 0);
     json_t *now = jget(p->cluster, "status");
     json_t *status = now ? json_deep_copy(now) : JOBJ();
     json_t *conditions = json_object_get(status, "conditions");
@@ -225,13 +91,7 @@ static json_t *wanted_status(const struct ctx *ctx, const struct pass *p, const 
         conditions = JARR();
         (void)json_object_set_new(status, "conditions", conditions);
     }
-    struct verdict available = {0}, progressing = {0}, degraded = {0};
-    judge_available(p, plan, &n, &available);
-    judge_progressing(p, plan, &n, failed, &progressing);
-    judge_degraded(p, &n, &degraded);
-    verdict_apply(conditions, "Available", &available, generation, now_us);
-    verdict_apply(conditions, "Progressing", &progressing, generation, now_us);
-    verdict_apply(conditions, "Degraded", &degraded, generation, now_us);
+    judge_cluster(p, plan, failed, &n, conditions, now_us);
     (void)json_object_set_new(status, "phase", js(phase_of(p, plan, &n)));
     if (p->seen.unsupported)
         return status;
@@ -268,36 +128,40 @@ static bool worth_writing(const struct pass *p, const struct plan *plan, const j
                              json_object_get(want, "conditions"));
 }
 
-/* --- Budget ----------------------------------------------------------------------------------- */
-
-static int report_budget(const struct ctx *ctx, struct pass *p, struct err *e)
-{
-    if (p->seen.quorum != YES || p->seen.unsupported)
-        return 0; /* how many voters there are is not known: leave it as it is */
-    const int min = object_pdb_min_available(cluster_voters(&p->seen), p->seen.want);
-    const struct view *view = view_get(p->engine->pdbs, p->key->ns, p->key->name);
-    const int64_t have = view ? ((const struct pdb_view *)view)->min_available : -2;
-    view_unref(view);
-    if (have == min || (min == 0 && have == -2))
-        return 0;
-    int rc = 0;
-    if (have == -2) {
-        json_auto_t *pdb = object_pdb(&p->ident, min);
-        rc = kube_create(ctx, p->worker->kube, &kube_pdbs, p->key->ns, pdb, NULL, e);
-        if (rc < 0 && e->code == ERR_EXISTS)
-            rc = 0; /* the view lags; the next pass compares */
-    } else {
-        json_auto_t *body =
-            JOBJ(J("spec", JOBJ(J("minAvailable", ji(min)), J("maxUnavailable", json_null()))));
-        const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
-        rc = kube_patch(ctx, p->worker->kube, &kube_pdbs, p->key->ns, p->key->name, &how, body,
-                        NULL, e);
-    }
-    return rc < 0 ? err_wrap(e, "PodDisruptionBudget %s", p->key->name) : 0;
-}
-
 /* --- Events, metrics ---------------------------------------------------------------------------
  */
+
+static struct event_subject subject_of(const struct pass *p, const char *member)
+{
+    return (struct event_subject){.kind = &kind_clusters,
+                                  .ns = p->key->ns,
+                                  .name = p->key->name,
+                                  .uid = p->ident.uid,
+                                  .related_kind = member ? &kind_members : NULL,
+                                  .related = member};
+}
+
+/* What a person has to look at is told when it begins. */
+static void report_trouble(struct pass *p, const json_t *now, const json_t *want)
+{
+    static const char *const types[] = {"Available", "Progressing"};
+    static const char *const reasons[] = {
+        "QuorumLost",     "AllMembersLost",  "BootstrapFailed", "DeadlineExceeded",
+        "VersionRefused", "UnmanagedMember", "ForeignService",  "ForeignCluster",
+        "InvalidName",    "TooManyMembers",
+    };
+    const struct event_subject about = subject_of(p, NULL);
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        const json_t *before = condition_get(now, types[i]), *after = condition_get(want, types[i]);
+        const char *reason = jstr(after, "reason", "");
+        if (strcmp(jstr(before, "reason", ""), reason) == 0)
+            continue;
+        for (size_t k = 0; k < COUNT_OF(reasons); k++)
+            if (strcmp(reasons[k], reason) == 0)
+                event_warning(p->worker->events, &about, reason, types[i],
+                              jstr(after, "message", ""));
+    }
+}
 
 static void report_event(struct pass *p, const struct plan *plan)
 {
@@ -318,16 +182,11 @@ static void report_event(struct pass *p, const struct plan *plan)
             continue;
         const char *member =
             plan->member != PLAN_NO_MEMBER ? p->seen.members[plan->member].name : NULL;
-        const struct event_subject about = {.kind = &kind_clusters,
-                                            .ns = p->key->ns,
-                                            .name = p->key->name,
-                                            .uid = p->ident.uid,
-                                            .related_kind = member ? &kind_members : NULL,
-                                            .related = member};
+        const struct event_subject about = subject_of(p, member);
         char note[EVENT_NOTE_MAX];
         (void)snprintf(note, sizeof(note), "%s%s%s", member ? member : "", member ? " " : "",
                        told[i].text);
-        if (strcmp(plan->reason, "VolumeLost") == 0)
+        if (plan_because(plan, "VolumeLost"))
             event_warning(p->worker->events, &about, plan->reason, told[i].action, note);
         else
             event_normal(p->worker->events, &about, plan->reason, told[i].action, note);
@@ -371,9 +230,13 @@ int pass_announce(const struct ctx *ctx, struct pass *p, const struct plan *plan
 int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
                 const struct err *failed, struct err *e)
 {
+    enum { HTTP_CONFLICT = 409 };
     report_metrics(p);
     if (!p->cluster || p->seen.exists != YES || p->seen.deleting)
         return 0;
+    if (failed && (failed->code == ERR_CANCELED ||
+                   (failed->code == ERR_CONFLICT && failed->origin == HTTP_CONFLICT)))
+        return 0; /* somebody was faster: the world is read anew at once */
     if (!failed)
         report_event(p, plan);
     if (p->announced || (!failed && plan->step != STEP_WAIT))
@@ -390,6 +253,7 @@ int pass_report(const struct ctx *ctx, struct pass *p, const struct plan *plan,
         return rc;
     }
     if (status_write(ctx, p, &kind_clusters, p->cluster, status, e) < 0)
-        rc = -1;
+        return -1;
+    report_trouble(p, jget(p->cluster, "status.conditions"), jget(status, "conditions"));
     return rc;
 }

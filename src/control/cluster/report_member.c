@@ -30,18 +30,37 @@ static void judge_member(const struct pass *p, size_t i, struct verdict *v)
         verdict_set(v, "False", "VolumeLost", "the volume it was started on is gone");
     else if (m->pod == FOREIGN)
         verdict_set(v, "False", "PodNotReady", "a Pod of that name belongs to somebody else");
-    else if (m->pod != OURS || m->pod_ready != YES)
-        verdict_set(v, "False", "PodNotReady", "%s",
-                    m->pod == OURS ? "its Pod is not ready" : "it has no Pod");
+    else if (m->pvc == FOREIGN)
+        verdict_set(v, "False", "PodNotReady",
+                    "PersistentVolumeClaim data-%s belongs to somebody else", m->name);
+    else if (m->pod != OURS)
+        verdict_set(v, "False", "PodNotReady", "it has no Pod");
+    else if (m->pod_ready != YES)
+        verdict_set(v, "False", "PodNotReady", "its Pod is not ready; phase %s",
+                    p->members[i].pod->phase ? istr_text(p->members[i].pod->phase) : "unknown");
     else if (!has_joined(p, i) && !m->id_recorded)
-        verdict_set(v, "False", "DiscoveringMemberID", "etcd does not list it yet");
+        verdict_set(v, "False", "DiscoveringMemberID", "etcd does not list it yet%s%s",
+                    p->health.err.code != ERR_NONE ? ": " : "", p->health.err.text);
     else
         verdict_set(v, "True", "PodReady", "%s", "");
 }
 
+/* For information: nothing acts on it. Status NULL while it cannot be said. */
+static void judge_version(const struct pass *p, size_t i, const struct verdict *ready,
+                          struct verdict *v)
+{
+    const struct istr *wanted = p->members[i].view->wanted;
+    const char *runs = p->health.members[i].version;
+    if (strcmp(ready->status, "True") != 0 || !wanted || !*runs)
+        return;
+    const bool same = strcmp(istr_text(wanted), runs) == 0;
+    verdict_set(v, same ? "False" : "True", same ? "VersionMatched" : "VersionMismatch",
+                "it runs %s, its spec says %s", runs, istr_text(wanted));
+}
+
 /* Whether the view already says what the status should say, so that nothing needs to be read. */
 static bool up_to_date(const struct pass *p, size_t i, const struct member_view *view,
-                       const struct verdict *v)
+                       const struct verdict *v, const struct verdict *drift)
 {
     const struct seen_member *m = &p->seen.members[i];
     const struct pod_view *pod = p->members[i].pod;
@@ -58,6 +77,8 @@ static bool up_to_date(const struct pass *p, size_t i, const struct member_view 
         return false;
     if (m->dormant && !uid_is_zero(view->pod_uid))
         return false;
+    if (drift->status && view->drifted != (strcmp(drift->status, "True") == 0 ? YES : NO))
+        return false;
     return !*version || strcmp(istr_text(view->version), version) == 0;
 }
 
@@ -71,13 +92,13 @@ static char *uid_print(const unsigned char uid[VIEW_UID_BYTES])
 
 /* The same of the object itself: the view lags behind what we just wrote. */
 static bool live_up_to_date(const struct pass *p, size_t i, const json_t *live,
-                            const struct verdict *v)
+                            const struct verdict *v, const struct verdict *drift)
 {
     struct view *view = NULL;
     struct err ignored = {0};
     if (view_make(&view_members, live, watcher_strings(p->worker->watcher), &view, &ignored) < 0)
         return false;
-    const bool same = up_to_date(p, i, (const struct member_view *)view, v);
+    const bool same = up_to_date(p, i, (const struct member_view *)view, v, drift);
     view_unref(view);
     return same;
 }
@@ -86,14 +107,15 @@ int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e
 {
     const struct seen_member *m = &p->seen.members[i];
     const char *name = m->name, *version = p->health.members[i].version;
-    struct verdict ready = {0};
+    struct verdict ready = {0}, drift = {0};
     json_auto_t *live = NULL;
     judge_member(p, i, &ready);
-    if (up_to_date(p, i, p->members[i].view, &ready))
+    judge_version(p, i, &ready, &drift);
+    if (up_to_date(p, i, p->members[i].view, &ready, &drift))
         return 0;
     if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, name, &live, e) < 0)
         return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read EtcdMember %s", name);
-    if (live_up_to_date(p, i, live, &ready))
+    if (live_up_to_date(p, i, live, &ready, &drift))
         return 0;
     json_t *now = jget(live, "status");
     json_auto_t *status = now ? json_deep_copy(now) : JOBJ();
@@ -102,8 +124,10 @@ int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e
         conditions = JARR();
         (void)json_object_set_new(status, "conditions", conditions);
     }
-    verdict_apply(conditions, "Ready", &ready, jint(live, "metadata.generation", 0),
-                  clock_wall_us(ctx->clock));
+    const int64_t generation = jint(live, "metadata.generation", 0);
+    const int64_t now_us = clock_wall_us(ctx->clock);
+    verdict_apply(conditions, "Ready", &ready, generation, now_us);
+    verdict_apply(conditions, "VersionDrifted", &drift, generation, now_us);
     if (has_joined(p, i))
         (void)json_object_set_new(status, "memberID", jsf("%016" PRIx64, m->id));
     if (m->listed == YES)

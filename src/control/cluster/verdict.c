@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "base/ctx.h"
 #include "control/cluster/engine_internal.h"
 #include "kube/client.h"
 #include "kube/condition.h"
@@ -29,6 +31,15 @@ void verdict_apply(json_t *conditions, const char *type, const struct verdict *v
                                 .message = v->message,
                                 .generation = generation};
     (void)condition_set(conditions, &c, now_us); /* the whole status is compared afterwards */
+}
+
+json_t *conditions_with(const struct ctx *ctx, const json_t *object, const char *type,
+                        const struct verdict *v)
+{
+    json_t *now = jget(object, "status.conditions");
+    json_t *list = now ? json_deep_copy(now) : JARR();
+    verdict_apply(list, type, v, jint(object, "metadata.generation", 0), clock_wall_us(ctx->clock));
+    return list;
 }
 
 /* Differences of the top-level fields as a JSON patch: maps and lists are replaced whole. */

@@ -25,5 +25,11 @@ void verdict_apply(json_t *conditions, const char *type, const struct verdict *v
 NODISCARD int status_write(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
                            const json_t *object, const json_t *want, struct err *e);
 
+/* The conditions of an object with this one set, as a list of its own. */
+json_t *conditions_with(const struct ctx *ctx, const json_t *object, const char *type,
+                        const struct verdict *v);
+
+/* The PodDisruptionBudget. */
+NODISCARD int report_budget(const struct ctx *ctx, struct pass *p, struct err *e);
 /* The status of one EtcdMember. */
 NODISCARD int report_member(const struct ctx *ctx, struct pass *p, size_t i, struct err *e);

@@ -169,6 +169,8 @@ static int project_member(const json_t *object, struct intern *strings, struct v
     (void)uid_parse(jstr(object, "status.pvcUID", ""), v->pvc_uid);
     v->service = intern_or_null(strings, jannotation(object, API_ANNOTATION_SERVICE));
     v->version = intern_or_null(strings, jstr(object, "status.version", NULL));
+    v->wanted = intern_or_null(strings, jstr(object, "spec.version", NULL));
+    v->drifted = condition_fact(object, "VersionDrifted");
     v->ready = intern_or_null(
         strings, jstr(condition_get(jget(object, "status.conditions"), "Ready"), "reason", NULL));
     v->is_ready = condition_fact(object, "Ready");
@@ -180,7 +182,13 @@ static void member_done(struct view *out)
     struct member_view *v = (struct member_view *)out;
     istr_unref(v->service);
     istr_unref(v->version);
+    istr_unref(v->wanted);
     istr_unref(v->ready);
+}
+
+bool pod_ended(const char *phase)
+{
+    return strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0;
 }
 
 static int project_pod(const json_t *object, struct intern *strings, struct view *out,
@@ -195,7 +203,14 @@ static int project_pod(const json_t *object, struct intern *strings, struct view
     v->ready = condition_fact(object, "Ready");
     v->terminating = is_deleting(object);
     v->labeled_voter = role && strcmp(role, "voter") == 0;
+    v->phase = intern_or_null(strings, jstr(object, "status.phase", NULL));
+    v->ended = pod_ended(jstr(object, "status.phase", ""));
     return 0;
+}
+
+static void pod_done(struct view *out)
+{
+    istr_unref(((struct pod_view *)out)->phase);
 }
 
 static int project_pvc(const json_t *object, struct intern *strings, struct view *out,
@@ -245,6 +260,7 @@ static int project_pdb(const json_t *object, struct intern *strings, struct view
 {
     (void)e;
     set_owner(object, strings, out);
+    controller_uid(object, ((struct pdb_view *)out)->owner_uid);
     ((struct pdb_view *)out)->min_available =
         jget(object, "spec.maxUnavailable") ? -1 : jint(object, "spec.minAvailable", -1);
     return 0;
@@ -257,7 +273,7 @@ const struct view_kind view_members = {.kube = &kind_members,
                                        .project = project_member,
                                        .done = member_done};
 const struct view_kind view_pods = {
-    .kube = &kube_pods, .size = sizeof(struct pod_view), .project = project_pod};
+    .kube = &kube_pods, .size = sizeof(struct pod_view), .project = project_pod, .done = pod_done};
 const struct view_kind view_pvcs = {
     .kube = &kube_pvcs, .size = sizeof(struct pvc_view), .project = project_pvc};
 const struct view_kind view_services = {

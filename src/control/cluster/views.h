@@ -28,7 +28,9 @@ struct member_view {
     unsigned char pod_uid[VIEW_UID_BYTES], pvc_uid[VIEW_UID_BYTES]; /* as recorded; zero: none */
     const struct istr *service; /* of its DNS name; NULL: the cluster's */
     const struct istr *version; /* status.version; NULL: none */
+    const struct istr *wanted;  /* spec.version; NULL: none */
     const struct istr *ready;   /* reason of condition Ready; NULL: none */
+    enum fact drifted;          /* condition VersionDrifted */
     enum fact is_ready;
 };
 
@@ -37,8 +39,12 @@ struct pod_view {
     unsigned char owner_uid[VIEW_UID_BYTES];
     char ip[VIEW_IP_MAX];
     enum fact ready;
-    bool terminating, labeled_voter;
+    bool terminating, labeled_voter, ended;
+    const struct istr *phase; /* status.phase; NULL: none */
 };
+
+/* Whether a Pod of that phase never runs again. */
+bool pod_ended(const char *phase);
 
 struct pvc_view {
     struct view head;
@@ -53,6 +59,7 @@ struct service_view {
 
 struct pdb_view {
     struct view head;
+    unsigned char owner_uid[VIEW_UID_BYTES];
     int64_t min_available; /* -1: something else stands there */
 };
 

@@ -8,14 +8,61 @@
 #include "control/cluster/engine_internal.h"
 #include "kube/client.h"
 
+const char *controller_of(const json_t *object)
+{
+    size_t i = 0;
+    const json_t *ref = NULL;
+    json_array_foreach(jget(object, "metadata.ownerReferences"), i, ref)
+    {
+        if (jbool(ref, "controller", false))
+            return jstr(ref, "uid", "");
+    }
+    return "";
+}
+
+int pass_read_member(const struct ctx *ctx, struct pass *p, size_t i, json_t **out, struct err *e)
+{
+    const char *name = pass_member_name(p, i);
+    unsigned char uid[VIEW_UID_BYTES];
+    json_auto_t *live = NULL;
+    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, name, &live, e) < 0)
+        return err_wrap(e, "read EtcdMember %s", name);
+    if (!uid_parse(jstr(live, "metadata.uid", ""), uid) ||
+        !uid_equal(uid, p->members[i].view->head.uid))
+        return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is another by now", name);
+    *out = TAKE(live);
+    return 0;
+}
+
 int pass_check_owner(const struct kube_kind *kind, const json_t *want, const json_t *there,
                      struct err *e)
 {
-    if (strcmp(jstr(there, "metadata.ownerReferences.0.uid", ""),
-               jstr(want, "metadata.ownerReferences.0.uid", "-")) == 0)
+    const char *owner = controller_of(want);
+    if (*owner && strcmp(controller_of(there), owner) == 0)
         return 0;
     return err_set(e, ERR_EXISTS, 0, "%s %s is in the way: it belongs to somebody else", kind->kind,
                    jstr(want, "metadata.name", ""));
+}
+
+int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
+               const char *name, const struct kube_patch *how, json_t *take_patch, struct err *e)
+{
+    json_auto_t *body = take_patch;
+    if (kube_patch(ctx, p->worker->kube, kind, p->key->ns, name, how, body, NULL, e) < 0)
+        return err_wrap(e, "patch %s %s", kind->kind, name);
+    return 0;
+}
+
+static int relabel(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
+                   const json_t *want, const json_t *there, struct err *e)
+{
+    const char *name = jstr(want, "metadata.name", "");
+    const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
+    json_t *labels = jget(want, "metadata.labels");
+    if (jlabel(there, API_LABEL_CLUSTER))
+        return 0;
+    return pass_patch(ctx, p, kind, name, &how,
+                      JOBJ(J("metadata", JOBJ(J("labels", json_incref(labels))))), e);
 }
 
 int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
@@ -29,19 +76,10 @@ int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *k
         return err_wrap(e, "create %s %s", kind->kind, name);
     if (kube_get(ctx, p->worker->kube, kind, p->key->ns, name, &there, e) < 0)
         return err_wrap(e, "read %s %s", kind->kind, name);
-    if (pass_check_owner(kind, object, there, e) < 0)
+    if (pass_check_owner(kind, object, there, e) < 0 || relabel(ctx, p, kind, object, there, e) < 0)
         return -1;
     if (out)
         *out = TAKE(there);
-    return 0;
-}
-
-int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-               const char *name, const struct kube_patch *how, json_t *take_patch, struct err *e)
-{
-    json_auto_t *body = take_patch;
-    if (kube_patch(ctx, p->worker->kube, kind, p->key->ns, name, how, body, NULL, e) < 0)
-        return err_wrap(e, "patch %s %s", kind->kind, name);
     return 0;
 }
 
@@ -55,6 +93,8 @@ int pass_release(const struct ctx *ctx, struct pass *p, const struct member_view
         return e->code == ERR_NOT_FOUND ? 0 : err_wrap(e, "read EtcdMember %s", name);
     if (!uid_parse(jstr(live, "metadata.uid", ""), uid) || !uid_equal(uid, view->head.uid))
         return 0; /* it is gone, and another bears its name */
+    if (strcmp(jstr(live, "spec.clusterName", ""), p->key->name) != 0)
+        return 0; /* it carries our label and is another cluster's */
     size_t at = 0;
     json_t *finalizer = NULL;
     json_array_foreach(jget(live, "metadata.finalizers"), at, finalizer)

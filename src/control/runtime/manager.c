@@ -115,7 +115,8 @@ static void work(void *arg)
     } else {
         kube_client_limit(w.kube, m->call_ms);
         if (m->leader)
-            kube_client_guard(w.kube, leader_guard(m->leader));
+            w.guard = leader_guard(m->leader);
+        kube_client_guard(w.kube, w.guard);
         struct objkey key;
         while (wq_get(m->queue, &key))
             one_pass(m, &w, &key);

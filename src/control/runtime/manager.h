@@ -10,11 +10,11 @@
 #include "base/err.h"
 #include "control/runtime/objkey.h"
 #include "control/runtime/watch.h"
+#include "kube/client.h"
 #include "net/server.h"
 
 struct ctx;
 struct events;
-struct kube_client;
 struct kube_config;
 struct metrics;
 struct wq;
@@ -33,9 +33,11 @@ struct outcome {
     int64_t after_ms;
 };
 
-/* What a worker hands to a pass. `kube` is the worker's own. */
+/* What a worker hands to a pass. `kube` is the worker's own, and asks the guard by itself; who
+ * changes something by another way asks it right before. */
 struct worker {
     struct kube_client *kube;
+    struct kube_guard guard;
     struct events *events;
     struct watcher *watcher; /* whose age says how old the views may be */
     void *arg;               /* the controller's */

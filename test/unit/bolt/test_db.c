@@ -18,7 +18,11 @@ static void the_meta_page_has_its_known_checksum(void **state)
     assert_memory_equal(page + 72, want, sizeof(want));
     struct bolt_meta again;
     assert_true(bolt_meta_decode(page, sizeof(page), &again));
-    assert_memory_equal(&again, &m, sizeof(m));
+    assert_int_equal(again.page_size, m.page_size);
+    assert_int_equal(again.root, m.root);
+    assert_int_equal(again.freelist, m.freelist);
+    assert_int_equal(again.pages, m.pages);
+    assert_int_equal(again.txid, m.txid);
     for (size_t i = 16; i < META; i++) { /* every byte counts, whichever it is */
         page[i] ^= 0x40;
         assert_false(bolt_meta_decode(page, sizeof(page), &again));

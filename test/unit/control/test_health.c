@@ -109,8 +109,51 @@ static void a_learner_reads_nothing_and_is_well(void **state)
     answers[1].read.known = ETCD_FACT_NO;
     struct health h;
     health_read(&q, answers, &h);
-    assert_true(h.members[1].read);
+    assert_true(h.members[1].learner && h.members[1].feels_learner && !h.members[1].read);
+    assert_int_equal(health_verdict(&h.members[1], OURS, YES), YES);
     question_done(&q);
+}
+
+static void a_verdict_needs_an_answer(void **state)
+{
+    (void)state;
+    static const struct {
+        struct health_member said;
+        enum presence pod;
+        enum fact pod_ready, want;
+    } rows[] = {
+        {{.outcome = ETCD_PROBE_UNKNOWN}, ABSENT, NO, NO},
+        {{.outcome = ETCD_PROBE_UNKNOWN}, OURS, YES, UNKNOWN},
+        {{.outcome = ETCD_PROBE_ANSWERED, .leader = 1, .read = true}, OURS, NO, YES},
+        {{.outcome = ETCD_PROBE_ANSWERED, .leader = 0, .read = true}, OURS, YES, NO},
+        {{.outcome = ETCD_PROBE_ANSWERED, .leader = 1}, OURS, YES, NO},
+        {{.outcome = ETCD_PROBE_ANSWERED, .leader = 1, .learner = true}, OURS, YES, YES},
+        /* a voter by the list that takes itself for a learner has read nothing */
+        {{.outcome = ETCD_PROBE_ANSWERED, .leader = 1, .feels_learner = true}, OURS, YES, UNKNOWN},
+        {{.outcome = ETCD_PROBE_TIMED_OUT}, OURS, YES, UNKNOWN},
+        {{.outcome = ETCD_PROBE_TIMED_OUT}, OURS, NO, NO},
+        {{.outcome = ETCD_PROBE_REFUSED}, OURS, YES, NO},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (health_verdict(&rows[i].said, rows[i].pod, rows[i].pod_ready) != rows[i].want)
+            fail_msg("row %zu", i);
+}
+
+static void a_moment_of_silence_proves_nothing(void **state)
+{
+    (void)state;
+    struct health h = {.quorum = NO, .n = 2};
+    h.members[0].outcome = ETCD_PROBE_TIMED_OUT;
+    assert_int_equal(health_quorum(&h), UNKNOWN); /* the other could not be asked */
+    h.silent_ms = HEALTH_SILENCE_MS;
+    assert_int_equal(health_quorum(&h), NO);
+    h.silent_ms = 0;
+    h.members[1].outcome = ETCD_PROBE_REFUSED;
+    assert_int_equal(health_quorum(&h), NO);
+    h.members[1].outcome = ETCD_PROBE_ANSWERED;
+    assert_int_equal(health_quorum(&h), NO);
+    h.quorum = YES;
+    assert_int_equal(health_quorum(&h), YES);
 }
 
 static void what_drifts_makes_no_difference(void **state)
@@ -126,10 +169,15 @@ static void what_drifts_makes_no_difference(void **state)
     static const struct {
         size_t offset;
     } counts[] = {
-        {offsetof(struct health_member, outcome)},   {offsetof(struct health_member, read)},
-        {offsetof(struct health_member, id)},        {offsetof(struct health_member, leader)},
-        {offsetof(struct health_member, listed_id)}, {offsetof(struct health_member, learner)},
-        {offsetof(struct health_member, version)},   {offsetof(struct health_member, cluster_id)},
+        {offsetof(struct health_member, outcome)},
+        {offsetof(struct health_member, read)},
+        {offsetof(struct health_member, id)},
+        {offsetof(struct health_member, leader)},
+        {offsetof(struct health_member, listed_id)},
+        {offsetof(struct health_member, learner)},
+        {offsetof(struct health_member, version)},
+        {offsetof(struct health_member, cluster_id)},
+        {offsetof(struct health_member, feels_learner)},
     };
     for (size_t i = 0; i < COUNT_OF(counts); i++) {
         b = a;
@@ -165,4 +213,5 @@ static void a_question_is_the_same_only_in_full(void **state)
 
 TEST_MAIN(TEST(nobody_to_ask_is_unknown), TEST(answers_are_told_apart_by_whom_was_asked),
           TEST(without_a_list_there_is_no_quorum), TEST(a_learner_reads_nothing_and_is_well),
+          TEST(a_verdict_needs_an_answer), TEST(a_moment_of_silence_proves_nothing),
           TEST(what_drifts_makes_no_difference), TEST(a_question_is_the_same_only_in_full))

@@ -182,6 +182,22 @@ static void the_budget_holds_the_larger_quorum(void **state)
         assert_int_equal(object_pdb_min_available(rows[i].voters, rows[i].want), rows[i].min);
 }
 
+static void a_service_is_repaired_in_what_is_ours_and_nothing_else(void **state)
+{
+    (void)state;
+    json_auto_t *want = object_headless_service(&demo);
+    json_auto_t *same = json_deep_copy(want);
+    assert_null(object_service_repair(want, same));
+
+    /* As a server stores it, with somebody's additions. */
+    json_auto_t *there =
+        parsed("{\"metadata\":{\"labels\":{\"theirs\":\"1\"}},\"spec\":{\"clusterIP\":\"None\","
+               "\"selector\":{\"etcd-operator.cozystack.io/cluster\":\"demo\",\"app\":\"x\"},"
+               "\"ports\":[{\"name\":\"client\",\"port\":1,\"protocol\":\"TCP\",\"targetPort\":1,"
+               "\"nodePort\":30001},{\"name\":\"more\",\"port\":9}]}}");
+    assert_golden("service-repair", object_service_repair(want, there));
+}
+
 int main(void)
 {
     json_setup();
@@ -193,6 +209,7 @@ int main(void)
         TEST(only_a_seed_that_never_was_may_found_a_cluster),
         TEST(adopted_members_keep_their_service_and_directory),
         TEST(the_budget_holds_the_larger_quorum),
+        TEST(a_service_is_repaired_in_what_is_ours_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
