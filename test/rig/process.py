@@ -54,6 +54,11 @@ class Process:
     started: int
     log: Path
 
+    def born(self):
+        """The wall time of its start, to a clock tick."""
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / os.sysconf("SC_CLK_TCK")
+        return time.time() - age
+
     def alive(self):
         with self._handle() as fd:
             return fd is not None

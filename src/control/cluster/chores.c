@@ -11,7 +11,7 @@
 #include "kube/client.h"
 #include "kube/condition.h"
 
-enum { CHORES_MAX = 6 }; /* of one member in one pass */
+enum { CHORES_MAX = 7 }; /* of one member in one pass */
 
 /* The objects of one member, as they were last read or written. What a Pod depends on is never
  * taken from a view. */
@@ -157,6 +157,23 @@ static int add_finalizer(const struct ctx *ctx, struct pass *p, struct tended *t
     return patch_member(ctx, p, t, NULL, JOBJ(J("metadata", JOBJ(J("finalizers", all)))), e);
 }
 
+/* Its owner makes it go with the cluster, and its events reach us. */
+static int adopt(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
+{
+    if (need_member(ctx, p, t, e) < 0)
+        return -1;
+    if (*controller_of(t->member) != '\0' ||
+        strcmp(jstr(t->member, "spec.clusterName", ""), p->key->name) != 0)
+        return err_set(e, ERR_CONFLICT, 0, "EtcdMember %s is not ours to adopt",
+                       pass_member_name(p, t->i));
+    json_t *owners = object_owners(&p->ident);
+    json_t *have = jget(t->member, "metadata.ownerReferences");
+    if (have)
+        (void)json_array_extend(owners, have);
+    return patch_member(ctx, p, t, NULL, JOBJ(J("metadata", JOBJ(J("ownerReferences", owners)))),
+                        e);
+}
+
 static int do_chore(const struct ctx *ctx, struct pass *p, struct tended *t, enum chore chore,
                     struct err *e)
 {
@@ -165,6 +182,8 @@ static int do_chore(const struct ctx *ctx, struct pass *p, struct tended *t, enu
         return 0;
     case CHORE_ADD_FINALIZER:
         return add_finalizer(ctx, p, t, e);
+    case CHORE_ADOPT:
+        return adopt(ctx, p, t, e);
     case CHORE_CREATE_PVC:
         return create_pvc(ctx, p, t, e);
     case CHORE_RECORD_PVC:
@@ -185,6 +204,9 @@ static void note_chore(struct seen_member *m, enum chore chore)
     switch (chore) {
     case CHORE_ADD_FINALIZER:
         m->finalizer = true;
+        break;
+    case CHORE_ADOPT:
+        m->ownerless = false;
         break;
     case CHORE_CREATE_PVC:
         m->pvc = OURS;

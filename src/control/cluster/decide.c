@@ -453,6 +453,8 @@ enum chore member_decide(const struct observed *s, const struct seen_member *m)
         return CHORE_NONE;
     if (!m->finalizer)
         return CHORE_ADD_FINALIZER;
+    if (m->ownerless)
+        return CHORE_ADOPT;
     /* A Pod that has ended for good, by eviction say, runs nothing and blocks its name. */
     if (m->pod == OURS && !m->pod_terminating && (m->pod_ended || may_sleep(s, m)))
         return CHORE_DELETE_POD;

@@ -33,6 +33,7 @@ enum step {
 enum chore {
     CHORE_NONE,
     CHORE_ADD_FINALIZER,
+    CHORE_ADOPT, /* name the cluster as its controller */
     CHORE_CREATE_PVC,
     CHORE_RECORD_PVC, /* keep the UID of the volume the member will live on */
     CHORE_CREATE_POD,

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "control/cluster/engine_internal.h"
 #include "control/runtime/queue.h"
+#include "kube/client.h"
 
 /* The prober brings a key back; these are for what it cannot see. */
 enum { SAFETY_MS = 10 * 1000, AT_REST_MS = 5 * 60 * 1000, POSTPONED_MS = 1000 };
@@ -80,10 +81,42 @@ static void told(void *arg, const struct objkey *key, const struct health *h, bo
         wq_add(g->queue, key);
 }
 
+/* What we write must be kept: an older CRD would drop it without a word, and what protects a
+ * member's disk with it. One field stands for all that came with it. */
+static int check_crds(const struct ctx *ctx, struct kube_config *config, struct err *e)
+{
+    static const struct {
+        const struct kube_kind *kind;
+        const char *field;
+    } needed[] = {{&kind_members, "status.pvcUID"}, {&kind_clusters, "status.members"}};
+    AUTO(kube_client_free_auto) struct kube_client *kube = NULL;
+    if (kube_client_new(ctx, config, &kube, e) < 0)
+        return -1;
+    for (size_t i = 0; i < COUNT_OF(needed); i++) {
+        bool there = false;
+        if (kube_crd_has_field(ctx, kube, needed[i].kind, needed[i].field, &there, e) < 0) {
+            if (e->code != ERR_DENIED)
+                return err_wrap(e, "look at the CRD of %s", needed[i].kind->kind);
+            log_warn(ctx->log, "may not look at the CRDs: taking them for this release's",
+                     KV_ERR(e));
+            *e = (struct err){0};
+            return 0;
+        }
+        if (!there)
+            return err_set(e, ERR_INVALID, 0,
+                           "the CRD of %s has no field %s: it is older than this operator; apply "
+                           "deploy/crds of this release first",
+                           needed[i].kind->kind, needed[i].field);
+    }
+    return 0;
+}
+
 static int start(const struct ctx *ctx, struct wq *queue, void *arg, struct err *e)
 {
     struct engine *g = arg;
     g->queue = queue;
+    if (check_crds(ctx, g->options->config, e) < 0)
+        return -1;
     return prober_start(ctx, g->prober, e);
 }
 

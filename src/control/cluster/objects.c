@@ -21,7 +21,7 @@ static json_t *owner(const char *kind, const char *name, const char *uid)
                      J("blockOwnerDeletion", jb(true))));
 }
 
-static json_t *owned_by_cluster(const struct cluster_ident *c)
+json_t *object_owners(const struct cluster_ident *c)
 {
     return owner(api_kind_name(API_CLUSTER), c->name, c->uid);
 }
@@ -80,8 +80,7 @@ json_t *object_headless_service(const struct cluster_ident *c)
 {
     return JOBJ(
         J("apiVersion", js("v1")), J("kind", js("Service")),
-        J("metadata",
-          object_meta(c, c->name, labels_of(c, NULL), owned_by_cluster(c), c->metadata)),
+        J("metadata", object_meta(c, c->name, labels_of(c, NULL), object_owners(c), c->metadata)),
         J("spec", JOBJ(J("clusterIP", js("None")), J("publishNotReadyAddresses", jb(true)),
                        J("selector", selector(c)),
                        J("ports", JARR(port("client", PORT_CLIENT), port("peer", PORT_PEER))))));
@@ -94,7 +93,7 @@ json_t *object_client_service(const struct cluster_ident *c)
     return JOBJ(
         J("apiVersion", js("v1")), J("kind", js("Service")),
         J("metadata",
-          object_meta(c, buf_cstr(&name), labels_of(c, NULL), owned_by_cluster(c), c->metadata)),
+          object_meta(c, buf_cstr(&name), labels_of(c, NULL), object_owners(c), c->metadata)),
         J("spec", JOBJ(J("type", js("ClusterIP")), J("publishNotReadyAddresses", jb(false)),
                        J("selector", selector(c)), J("ports", JARR(port("client", PORT_CLIENT))))));
 }
@@ -170,13 +169,13 @@ int object_pdb_min_available(size_t voters, int want)
 
 json_t *object_pdb(const struct cluster_ident *c, int min_available)
 {
-    return JOBJ(J("apiVersion", js("policy/v1")), J("kind", js("PodDisruptionBudget")),
-                J("metadata",
-                  object_meta(c, c->name, labels_of(c, NULL), owned_by_cluster(c), c->metadata)),
-                J("spec", JOBJ(J("minAvailable", ji(min_available)),
-                               J("selector",
-                                 JOBJ(J("matchLabels", JOBJ(J(API_LABEL_CLUSTER, js(c->name)),
-                                                            J(API_LABEL_ROLE, js("voter")))))))));
+    return JOBJ(
+        J("apiVersion", js("policy/v1")), J("kind", js("PodDisruptionBudget")),
+        J("metadata", object_meta(c, c->name, labels_of(c, NULL), object_owners(c), c->metadata)),
+        J("spec",
+          JOBJ(J("minAvailable", ji(min_available)),
+               J("selector", JOBJ(J("matchLabels", JOBJ(J(API_LABEL_CLUSTER, js(c->name)),
+                                                        J(API_LABEL_ROLE, js("voter")))))))));
 }
 
 /* --- Member --------------------------------------------------------------------------------- */
@@ -202,7 +201,7 @@ json_t *object_member(const struct cluster_ident *c, const json_t *target, const
         if (value)
             (void)json_object_set(spec, copied[i], value); /* fails only without memory */
     }
-    json_t *metadata = object_meta(c, name, labels_of(c, name), owned_by_cluster(c), c->metadata);
+    json_t *metadata = object_meta(c, name, labels_of(c, name), object_owners(c), c->metadata);
     (void)json_object_set_new(metadata, "finalizers", JARR(js(API_FINALIZER_MEMBER)));
     return JOBJ(J("apiVersion", js(API_GROUP_VERSION)), J("kind", js(api_kind_name(API_MEMBER))),
                 J("metadata", metadata), J("spec", spec));

@@ -12,6 +12,8 @@ struct cluster_ident {
     const json_t *metadata; /* additionalMetadata of the target, or NULL */
 };
 
+/* What says that the cluster controls an object: its list of owners. */
+json_t *object_owners(const struct cluster_ident *c);
 json_t *object_headless_service(const struct cluster_ident *c);
 json_t *object_client_service(const struct cluster_ident *c);
 /* The merge patch that makes a Service what it has to be, as far as it is ours to say: selector,

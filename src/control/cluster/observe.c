@@ -102,6 +102,7 @@ static void observe_member(struct pass *p, const struct member_view *v)
         .created_s = v->created_s,
         .deleting = v->deleting,
         .finalizer = v->finalizer,
+        .ownerless = p->cluster && uid_is_zero(v->owner_uid),
         .bootstrap = v->bootstrap,
         .dormant = v->dormant,
         .pending = v->pending,
@@ -124,6 +125,15 @@ static int by_name(const void *a, const void *b)
     return strcmp((*left)->name, (*right)->name);
 }
 
+/* A member that nobody controls is this cluster's if it has its token, which no other has. */
+static bool is_member(const struct pass *p, const struct member_view *v, const unsigned char *uid)
+{
+    const char *token = jstr(p->cluster, "status.clusterToken", "");
+    if (!uid_is_zero(v->owner_uid))
+        return uid_equal(v->owner_uid, uid);
+    return *token && v->token && strcmp(istr_text(v->token), token) == 0;
+}
+
 /* Members whose controller is this cluster. Those of a cluster that is gone belong to nobody, and
  * are let go. */
 static void observe_members(struct pass *p)
@@ -138,7 +148,7 @@ static void observe_members(struct pass *p)
               by_name);
     for (size_t i = 0; i < p->member_views.list.n; i++) {
         const struct member_view *v = (const struct member_view *)p->member_views.list.v[i];
-        if (p->cluster && !uid_equal(v->owner_uid, uid)) {
+        if (p->cluster && !is_member(p, v, uid)) {
             p->seen.remains++;
             continue;
         }

@@ -26,6 +26,7 @@ struct seen_member {
     /* the EtcdMember */
     bool deleting;    /* has a deletionTimestamp */
     bool finalizer;   /* carries ours */
+    bool ownerless;   /* has no controller, and the cluster's token: made by a migration */
     bool bootstrap;   /* founded the cluster */
     bool dormant;     /* no Pod is wanted */
     bool pending;     /* initialCluster is empty: etcd may not know it yet */

@@ -168,6 +168,7 @@ static int project_member(const json_t *object, struct intern *strings, struct v
     (void)uid_parse(jstr(object, "status.podUID", ""), v->pod_uid); /* zero: none recorded */
     (void)uid_parse(jstr(object, "status.pvcUID", ""), v->pvc_uid);
     v->service = intern_or_null(strings, jannotation(object, API_ANNOTATION_SERVICE));
+    v->token = intern_or_null(strings, jstr(object, "spec.clusterToken", NULL));
     v->version = intern_or_null(strings, jstr(object, "status.version", NULL));
     v->wanted = intern_or_null(strings, jstr(object, "spec.version", NULL));
     v->drifted = condition_fact(object, "VersionDrifted");
@@ -181,6 +182,7 @@ static void member_done(struct view *out)
 {
     struct member_view *v = (struct member_view *)out;
     istr_unref(v->service);
+    istr_unref(v->token);
     istr_unref(v->version);
     istr_unref(v->wanted);
     istr_unref(v->ready);

@@ -27,6 +27,7 @@ struct member_view {
     uint64_t member_id;
     unsigned char pod_uid[VIEW_UID_BYTES], pvc_uid[VIEW_UID_BYTES]; /* as recorded; zero: none */
     const struct istr *service; /* of its DNS name; NULL: the cluster's */
+    const struct istr *token;   /* spec.clusterToken; NULL: none */
     const struct istr *version; /* status.version; NULL: none */
     const struct istr *wanted;  /* spec.version; NULL: none */
     const struct istr *ready;   /* reason of condition Ready; NULL: none */

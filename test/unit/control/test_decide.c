@@ -359,6 +359,7 @@ static const struct {
 } chores[] = {
     {"a zeroed world has no chores", {MEMBERS(1, {.name = "a"})}, CHORE_NONE},
     {"the finalizer comes first", FORMED(1, MEMBERS(1, {.name = "a"})), CHORE_ADD_FINALIZER},
+    {"then an owner", FORMED(1, MEMBERS(1, VOTER("a", .ownerless = true))), CHORE_ADOPT},
     {"a pending member gets nothing",
      FORMED(1, MEMBERS(1, {.name = "a", .finalizer = true, .pending = true, .pvc = ABSENT})),
      CHORE_NONE},
@@ -444,7 +445,7 @@ static void each_chore_is_found(void **state)
 
 struct model_member {
     bool exists; /* the EtcdMember */
-    bool deleting, finalizer, dormant, pending, bootstrap, id_recorded;
+    bool deleting, finalizer, ownerless, dormant, pending, bootstrap, id_recorded;
     bool pod, pod_labeled, pod_ended;
     bool pvc, pvc_recorded;
     int pvc_generation, pvc_recorded_generation;
@@ -546,6 +547,7 @@ static struct observed look(const struct model *w, uint64_t *rnd, unsigned ignor
         *seen = (struct seen_member){.created_s = m->created,
                                      .deleting = m->deleting,
                                      .finalizer = m->finalizer,
+                                     .ownerless = m->ownerless,
                                      .bootstrap = m->bootstrap,
                                      .dormant = m->dormant,
                                      .pending = m->pending,
@@ -679,6 +681,9 @@ static void do_chore(const struct model *w, enum chore chore, struct model_membe
     case CHORE_ADD_FINALIZER:
         m->finalizer = true;
         return;
+    case CHORE_ADOPT:
+        m->ownerless = false;
+        return;
     case CHORE_CREATE_PVC:
         if (m->pvc_recorded)
             fail_msg("%s: a second volume for one member", what);
@@ -747,7 +752,7 @@ static void strangers(struct model *w, uint64_t *rnd)
     w->bad_name = test_below(rnd, 16) == 0;
     w->crowded = test_below(rnd, 16) == 0;
     if (!w->formed && test_below(rnd, 4) == 0) /* kubectl create */
-        *free_slot(w) = (struct model_member){.exists = true, .pending = true};
+        *free_slot(w) = (struct model_member){.exists = true, .pending = true, .ownerless = true};
     w->version_refused = test_below(rnd, 4) == 0;
     w->remains = test_below(rnd, 4) == 0;
     w->strangers = model_quorum(w) && test_below(rnd, 4) == 0;
