@@ -40,7 +40,7 @@ struct mapping_window {
     const struct mapping *m;
     struct mapping_kept {
         uint64_t window;
-        bool onward; /* entered from the one before it, as a reader in order does */
+        bool onward;         /* entered from the one before it, as a reader in order does */
     } kept[MAPPING_WINDOWS]; /* what stays mapped, in the order it was entered */
     unsigned at, filled;
 };

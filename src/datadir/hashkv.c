@@ -112,8 +112,7 @@ static int check_revision(const struct dbfile *f, struct hashing *h, struct err 
 {
     struct db_meta meta;
     int64_t current = 0;
-    if (db_meta_read(&f->bolt, &meta, e) < 0 ||
-        db_revision_read(&f->bolt, &meta, &current, e) < 0)
+    if (db_meta_read(&f->bolt, &meta, e) < 0 || db_revision_read(&f->bolt, &meta, &current, e) < 0)
         return -1;
     h->compact = db_compact_revision(&meta);
     if (h->revision == 0)

@@ -16,7 +16,7 @@
 
 /* Rechecks are a safety net: progress normally comes by events and the prober. */
 enum {
-    SOON_MS = 100,     /* etcd will answer differently in a moment */
+    SOON_MS = 50,      /* etcd will answer differently in a moment */
     SHORTLY_MS = 2000, /* something outside is under way */
     LATER_MS = 30000,  /* steady, or waiting for a person */
 };
