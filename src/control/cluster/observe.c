@@ -32,7 +32,7 @@ static void observe_cluster(struct pass *p)
     s->exists = YES;
     s->deleting = jstr(p->cluster, "metadata.deletionTimestamp", NULL) != NULL;
     s->unsupported = api_unsupported(API_CLUSTER, p->cluster);
-    s->bad_name = api_cluster_name_problem(str_c(p->key->name));
+    s->bad_name = api_cluster_name_problem((struct str){p->key->name, strlen(p->key->name)});
     p->target = jget(p->cluster, "status.observed");
     s->target_latched = p->target && *jstr(p->cluster, "status.clusterToken", "") != '\0';
     s->spec_changed = s->target_latched && target_differs(p->cluster);
