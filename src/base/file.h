@@ -23,8 +23,9 @@ NODISCARD int file_write_at(int fd, struct str bytes, uint64_t offset, struct er
 /* Makes the names in a directory durable. */
 NODISCARD int file_sync_dir(const char *path, struct err *e);
 
-/* A file that appears whole or not at all, also across a power cut: written beside its name,
- * synced, renamed, directory synced.
+/* A file that appears whole or not at all, also across a power cut: written without a name,
+ * synced, named, directory synced. A writer that is killed leaves nothing; on a file system that
+ * knows no unnamed files it leaves .NAME.tmp, which the next one removes.
  *
  *     AUTO(file_replace_done) struct file_replace f = {0};
  *     if (file_replace_begin(&f, path, 0600, e) < 0 || … write to f.fd … ||
@@ -34,10 +35,11 @@ struct file_replace {
     int fd;
     int dir_fd;
     char *path;
-    char *temp_name;
+    char *temp_name; /* the one it has meanwhile; NULL: none */
     bool begun;
 };
 
+/* ERR_CONFLICT, also of the commit: another run is writing the same file · ERR_INVALID · ERR_IO. */
 NODISCARD int file_replace_begin(struct file_replace *f, const char *path, mode_t mode,
                                  struct err *e);
 NODISCARD int file_replace_commit(struct file_replace *f, struct err *e);

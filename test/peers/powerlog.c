@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Preloaded into a program, writes down everything it does to files under POWERLOG_ROOT, in
  * order, to the file POWERLOG: what a disk would have to keep, and what a sync has promised. The
- * power cut test replays it (test/integration/powercut.py reads the format).
+ * power cut test replays it (test/rig/powercut.py reads the format). With POWERLOG_NAMED the file
+ * system is one that knows no unnamed files.
  *
  * A line is JSON. Bytes written are in POWERLOG.data at the offset and length given. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +107,14 @@ int openat(int dir, const char *name, int flags, ...)
     const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     char path[PATH_MAX];
+    const bool unnamed = (flags & O_TMPFILE) == O_TMPFILE;
+    if (unnamed && getenv("POWERLOG_NAMED")) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     const int fd = REAL(openat)(dir, name, flags, mode);
+    if (fd >= 0 && unnamed && path_of(fd, path))
+        note("{\"op\":\"unnamed\",\"ino\":%llu}", inode(fd));
     if (fd >= 0 && (flags & O_CREAT) && path_at(dir, name, path))
         note("{\"op\":\"create\",\"path\":\"%s\",\"ino\":%llu}", path, inode(fd));
     return fd;
@@ -183,6 +193,16 @@ int unlinkat(int dir, const char *name, int flags)
     const int rc = REAL(unlinkat)(dir, name, flags);
     if (rc == 0 && ours)
         note("{\"op\":\"%s\",\"path\":\"%s\"}", (flags & AT_REMOVEDIR) ? "rmdir" : "unlink", path);
+    return rc;
+}
+
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    const int rc = REAL(linkat)(from_dir, from, to_dir, to, flags);
+    if (rc == 0 && path_at(to_dir, to, path) && stat(path, &st) == 0)
+        note("{\"op\":\"link\",\"path\":\"%s\",\"ino\":%llu}", path, (unsigned long long)st.st_ino);
     return rc;
 }
 

@@ -27,7 +27,7 @@ class Node:
 
 
 class Op:
-    def __init__(self, kind, node, synced_by=None, **what):
+    def __init__(self, kind, node, **what):
         self.kind = kind  # link, unlink, write, truncate, grow
         self.node = node  # the directory or file it changes
         self.what = what
@@ -83,6 +83,13 @@ class Log:
                 else:
                     self.inodes[line["ino"]] = node
                 self.ops.append(Op("link", parent, name=name, to=node))
+            elif kind == "unnamed":
+                self.inodes[line["ino"]] = Node(False)
+            elif kind == "link":
+                parent, name = self._parent(line["path"])
+                node = self.inodes[line["ino"]]
+                self.names[parent][name] = node
+                self.ops.append(Op("link", parent, name=name, to=node))
             elif kind in ("unlink", "rmdir"):
                 parent, name = self._parent(line["path"])
                 self.names[parent].pop(name)
@@ -115,7 +122,9 @@ class Log:
                 chosen = [op for i, op in enumerate(pending) if bits >> i & 1]
                 if rng.random() < 0.5:
                     rng.shuffle(chosen)
-                yield State(self, durable + chosen, set(map(id, chosen)), rng)
+                state = State(self, durable + chosen, set(map(id, chosen)), rng)
+                state.over = end == len(self.ops)
+                yield state
 
     def _split(self, end):
         done, pending = [], []
@@ -130,10 +139,14 @@ class Log:
 
 
 class State:
-    """The names and bytes after a crash."""
+    """The names and bytes after a crash.
+
+    `over`: the program had ended, so what it promised must be there.
+    """
 
     def __init__(self, log, ops, tearable, rng):
         self.log = log
+        self.over = False
         self.entries = {node: dict(entries) for node, entries in log.before.items()}
         self.writes = {}
         for done in ops:
@@ -197,14 +210,19 @@ def listing(root):
     return found
 
 
-def record(root, log, *words):
-    """Runs our binary with everything it does under `root` written down; the parsed log."""
+def record(root, log, *words, named=False):
+    """Runs our binary with everything it does under `root` written down; the parsed log.
+
+    `named`: as on a file system that knows no unnamed files.
+    """
     before = listing(root)
     env = os.environ | {
         "LD_PRELOAD": str(snapshots.helper("test/peers/powerlog.so")),
         "POWERLOG": str(log),
         "POWERLOG_ROOT": str(root),
     }
+    if named:
+        env["POWERLOG_NAMED"] = "1"
     subprocess.run(
         [snapshots.BINARY, "snapshot", *map(str, words)],
         check=True,

@@ -2,9 +2,11 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,22 @@
 #include "base/mem.h"
 #include "unit.h"
 
+static bool unnamed_files = true;
+
+/* Stands before libc's: also a file system without unnamed files must do. */
+int openat(int at, const char *name, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    if ((flags & O_TMPFILE) == O_TMPFILE && !unnamed_files) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, at, name, flags, mode);
+}
+
 static char dir[] = "/tmp/raftsman-file-XXXXXX";
 static struct ctx ctx;
 
@@ -22,6 +40,20 @@ static int set_up(void **state)
     (void)state;
     ctx = ctx_root(&clock_real, NULL);
     return mkdtemp(dir) ? 0 : -1;
+}
+
+static int with_names(void **state)
+{
+    (void)state;
+    unnamed_files = false;
+    return 0;
+}
+
+static int without_names(void **state)
+{
+    (void)state;
+    unnamed_files = true;
+    return 0;
 }
 
 static size_t entries(void)
@@ -69,6 +101,7 @@ static void written_bytes_read_back_and_replace_the_old(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     assert_int_equal(entries(), 1);
+    assert_int_equal(unlink(path), 0);
 }
 
 static void an_abandoned_write_leaves_the_old_file_and_no_litter(void **state)
@@ -82,18 +115,15 @@ static void an_abandoned_write_leaves_the_old_file_and_no_litter(void **state)
         AUTO(file_replace_done) struct file_replace f = {0};
         assert_ok(file_replace_begin(&f, path, 0600, &e));
         assert_ok(file_write_all(f.fd, STR("half of the ne"), &e));
-        assert_int_equal(entries(), before + 1);
+        assert_int_equal(entries(), before + (unnamed_files ? 0 : 1));
     }
     assert_int_equal(entries(), before);
     assert_content(path, "old");
 }
 
-static void a_writer_killed_before_the_commit_changes_nothing(void **state)
+static void killed_while_writing(const char *path)
 {
-    (void)state;
     struct err e = {0};
-    auto_free char *path = in_dir("killed");
-    assert_ok(file_write_durable(path, STR("old"), 0600, &e));
     const pid_t pid = fork();
     if (pid == 0) {
         struct file_replace f = {0};
@@ -105,7 +135,61 @@ static void a_writer_killed_before_the_commit_changes_nothing(void **state)
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_content(path, "old");
+}
+
+static void killed_writers_change_nothing_and_leave_nothing_that_grows(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    auto_free char *path = in_dir("killed");
+    assert_ok(file_write_durable(path, STR("old"), 0600, &e));
+    const size_t before = entries();
+    for (int i = 0; i < 3; i++) {
+        killed_while_writing(path);
+        assert_content(path, "old");
+        assert_int_equal(entries(), before + (unnamed_files ? 0 : 1));
+    }
+    assert_ok(file_write_durable(path, STR("newer"), 0600, &e));
+    assert_content(path, "newer");
+    assert_int_equal(entries(), before);
+}
+
+static void what_a_writer_killed_before_the_rename_left_is_removed(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    auto_free char *path = in_dir("renamed"), *left = in_dir(".renamed.tmp");
+    assert_ok(file_write_durable(path, STR("old"), 0600, &e));
+    const size_t before = entries();
+    assert_ok(file_write_durable(left, STR("complete, without its name"), 0600, &e));
+    assert_ok(file_write_durable(path, STR("new"), 0600, &e));
+    assert_content(path, "new");
+    assert_int_equal(entries(), before);
+}
+
+static void two_writers_of_one_file_do_not_mix(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    auto_free char *path = in_dir("both");
+    assert_ok(file_write_durable(path, STR("old"), 0600, &e));
+    const size_t before = entries();
+    {
+        AUTO(file_replace_done) struct file_replace one = {0}, two = {0};
+        assert_ok(file_replace_begin(&one, path, 0600, &e));
+        assert_ok(file_write_all(one.fd, STR("one"), &e));
+        if (unnamed_files) { /* they do not meet: the last one stays */
+            assert_ok(file_replace_begin(&two, path, 0600, &e));
+            assert_ok(file_write_all(two.fd, STR("two"), &e));
+            assert_ok(file_replace_commit(&two, &e));
+            assert_content(path, "two");
+        } else {
+            assert_err(file_replace_begin(&two, path, 0600, &e), ERR_CONFLICT, "another run");
+        }
+        assert_ok(file_replace_commit(&one, &e));
+    }
+    assert_content(path, "one");
+    assert_int_equal(entries(), before);
 }
 
 static void failures_name_the_path(void **state)
@@ -145,12 +229,18 @@ static void a_silent_pipe_ends_at_the_deadline(void **state)
     assert_err(file_read(&soon, path, &b, &e), ERR_TIMEOUT, "fifo");
 }
 
+#define BOTH(fn)                                                                                   \
+    cmocka_unit_test_setup(fn, without_names),                                                     \
+        cmocka_unit_test_setup_teardown(fn, with_names, without_names)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(written_bytes_read_back_and_replace_the_old),
-        TEST(an_abandoned_write_leaves_the_old_file_and_no_litter),
-        TEST(a_writer_killed_before_the_commit_changes_nothing),
+        BOTH(written_bytes_read_back_and_replace_the_old),
+        BOTH(an_abandoned_write_leaves_the_old_file_and_no_litter),
+        BOTH(killed_writers_change_nothing_and_leave_nothing_that_grows),
+        BOTH(what_a_writer_killed_before_the_rename_left_is_removed),
+        BOTH(two_writers_of_one_file_do_not_mix),
         TEST(failures_name_the_path),
         TEST(the_ceiling_is_exact),
         TEST(a_silent_pipe_ends_at_the_deadline),
