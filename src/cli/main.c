@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the subcommand, reads its options, runs it under a context that SIGINT and SIGTERM
- * cancel, and turns its error into one line and an exit code. */
+ * Finds the subcommand, reads its options, runs it under a context that SIGINT, SIGTERM
+ * and SIGHUP cancel, and turns its error into one line and an exit code. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +49,9 @@ static int catch_signals(struct err *e)
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGINT, &stop, NULL); /* fail only for bad signal numbers */
     (void)sigaction(SIGTERM, &stop, NULL);
+    struct sigaction was;
+    if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN) /* nohup stays nohup */
+        (void)sigaction(SIGHUP, &stop, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL); /* a closed pipe is a write error, not a death */
     return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The new file is called db.tmp.<random>, which etcd removes at start if we are killed before
- * the rename. */
+ * The new file is called db.tmp.defrag: if we are killed before the rename, the next run removes
+ * it, and so does etcd at start. No two runs meet under the name, because each holds the lock of
+ * the database it belongs to. */
 #include "datadir/defrag.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,6 @@
 #include "base/crc32c.h"
 #include "base/ctx.h"
 #include "base/mem.h"
-#include "base/rand.h"
 #include "bolt/writer.h"
 #include "datadir/outfile.h"
 #include "datadir/scan.h"
@@ -70,7 +69,9 @@ static int draft_begin(struct draft *d, const char *db, const struct stat *like,
     d->dir_fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->dir_fd < 0)
         return err_set_errno(e, errno, "open %s", d->dir);
-    auto_free char *name = xasprintf("db.tmp.%016" PRIx64, rand_u64());
+    auto_free char *name = xasprintf("%s.tmp.defrag", slash ? slash + 1 : db);
+    if (unlinkat(d->dir_fd, name, 0) < 0 && errno != ENOENT)
+        return err_set_errno(e, errno, "remove %s/%s", d->dir, name);
     if (outfile_create(&d->file, d->dir_fd, name, 0600, 0, e) < 0)
         return err_wrap(e, "%s", d->dir);
     d->path = xasprintf("%s/%s", d->dir, name);
