@@ -28,6 +28,39 @@ def files_below(path):
     }
 
 
+def check_restore(log, complete):
+    """A complete member or none in any state; the member once the program has ended."""
+    seen = absent = over = 0
+    for state in powercut.states(log):
+        seen += 1
+        over += state.over
+        if state.node("data/member") is None:
+            assert not state.over, "promised and lost"
+            absent += 1
+        else:
+            assert state.files("data/member") == complete
+    assert seen > 1000 and 0 < absent < seen and over
+
+
+def check_file(log, path, old, new):
+    """The old content or the new in any state; the new once the program has ended."""
+    found = set()
+    for state in powercut.states(log):
+        node = state.node(path)
+        content = None if node is None else state.content(node)
+        assert content in (old, new), "neither the old nor the new"
+        assert content == new or not state.over, "promised and lost"
+        found.add(content == new)
+    assert found == {True, False}
+
+
+def without_last_sync(log):
+    """The same log as if the program had forgotten its last sync."""
+    last = max(i for i, op in enumerate(log.ops) if isinstance(op, tuple))
+    log.ops = log.ops[:last] + log.ops[last + 1 :]
+    return log
+
+
 def test_restore(tmp_path, snapshot):
     root = tmp_path / "root"
     root.mkdir()
@@ -35,14 +68,9 @@ def test_restore(tmp_path, snapshot):
     log = powercut.record(root, tmp_path / "log", "restore", snapshot, f"--data-dir={data}")
     complete = files_below(data / "member")
     assert run_json("status", data)["problems"] == [] and len(complete) == 5
-    seen = absent = 0
-    for state in powercut.states(log):
-        seen += 1
-        if state.node("data/member") is None:
-            absent += 1
-        else:
-            assert state.files("data/member") == complete
-    assert seen > 1000 and 0 < absent < seen
+    check_restore(log, complete)
+    with pytest.raises(AssertionError, match="promised and lost"):
+        check_restore(without_last_sync(log), complete)
 
 
 def test_defrag(tmp_path, snapshot):
@@ -55,31 +83,29 @@ def test_defrag(tmp_path, snapshot):
     log = powercut.record(root, tmp_path / "log", "defrag", data)
     new = (root / database).read_bytes()
     assert old != new
-    found = set()
-    for state in powercut.states(log):
-        content = state.content(state.node(database))
-        assert content in (old, new)
-        found.add(content == new)
-    assert found == {True, False}
+    check_file(log, database, old, new)
+    with pytest.raises(AssertionError, match="neither|promised"):
+        check_file(without_last_sync(log), database, old, new)
 
 
-def test_save(tmp_path):
+@pytest.mark.parametrize("before", [None, b"yesterday's"])
+@pytest.mark.parametrize("named", [False, True])
+def test_save(tmp_path, before, named):
+    """Also over an older file, and on a file system that knows no unnamed files."""
     root = tmp_path / "root"
     root.mkdir()
-    (root / "s.db").write_bytes(b"yesterday's")
+    if before is not None:
+        (root / "s.db").write_bytes(before)
     with etcd.running(tmp_path / "etcd") as cluster:
         for i in range(10):
             cluster.etcdctl("put", f"k{i}", "v" * 2000)
-        endpoint = f"--endpoints={cluster.endpoints[0]}"
-        log = powercut.record(root, tmp_path / "log", "save", root / "s.db", endpoint)
+        words = ["save", root / "s.db", f"--endpoints={cluster.endpoints[0]}"]
+        log = powercut.record(root, tmp_path / "log", *words, named=named)
     new = (root / "s.db").read_bytes()
     assert run_json("verify", root / "s.db")["ok"]
-    found = set()
-    for state in powercut.states(log):
-        content = state.content(state.node("s.db"))
-        assert content in (b"yesterday's", new)
-        found.add(content == new)
-    assert found == {True, False}
+    check_file(log, "s.db", before, new)
+    with pytest.raises(AssertionError, match="promised and lost"):
+        check_file(without_last_sync(log), "s.db", before, new)
 
 
 def test_the_model_finds_a_missing_sync(tmp_path, snapshot):

@@ -75,8 +75,7 @@ def test_a_member_that_lost_its_peers_is_not_saved_from(cluster, tmp_path):
     settled(cluster)
     alone, *others = cluster.members
     with Frozen(cluster, others):
-        lost = lambda: int(status(alone.client_url).get("leader", 0)) == 0  # noqa: E731
-        until(lost, 30, "it sees no leader")
+        until(lambda: not status(alone.client_url).get("leader"), 30, "it sees no leader")
         done = run("save", tmp_path / "s.db", f"--endpoints={alone.client_url}", check=False)
         assert done.returncode == 1
         assert f"{alone.client_url}: sees no leader" in done.stderr
