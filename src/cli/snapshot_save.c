@@ -22,7 +22,8 @@ static const struct output_column columns[] = {
 };
 
 struct saving {
-    int fd;
+    const struct file_replace *file;
+    bool unwritten; /* the error is of the file, not of the member */
     uint64_t done, total;
     const struct progress *progress;
 };
@@ -32,7 +33,10 @@ static int write_piece(void *arg, struct str bytes, struct err *e)
     struct saving *s = arg;
     s->done += bytes.n;
     s->progress->tell(s->progress->arg, s->done, s->total);
-    return file_write_all(s->fd, bytes, e);
+    if (file_write_all(s->file->fd, bytes, e) == 0)
+        return 0;
+    s->unwritten = true;
+    return err_wrap(e, "%s", s->file->path);
 }
 
 /* What the endpoints answered when they were asked all at once. */
@@ -134,15 +138,14 @@ static int save(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e
     progress_begin(&line, "saving", ctx->clock);
     const char *path = cli->args[0];
     AUTO(file_replace_done) struct file_replace f = {0};
-    struct saving s = {.progress = &line.progress};
+    struct saving s = {.file = &f, .progress = &line.progress};
     struct etcd_snapshot got;
     size_t at = 0;
     if (choose_member(ctx, cli, &at, &s.total, e) < 0 || file_replace_begin(&f, path, 0600, e) < 0)
         return -1;
-    s.fd = f.fd;
     /* The stream takes as long as it takes: only what comes before it has the time limit. */
     if (etcd_snapshot(cli->root, cli->client, at, write_piece, &s, &got, e) < 0)
-        return err_wrap(e, "%s", etcd_client_url(cli->client, at));
+        return s.unwritten ? -1 : err_wrap(e, "%s", etcd_client_url(cli->client, at));
     if (file_replace_commit(&f, e) < 0)
         return -1;
     progress_end(&line);

@@ -44,7 +44,7 @@ static int rewrite_item(void *arg, const struct bolt_item *item, struct err *e)
 struct draft {
     struct outfile file;
     int dir_fd;
-    char *name, *dir, *path;
+    char *name, *dir;
     bool made;
 };
 
@@ -52,13 +52,11 @@ static void draft_done(struct draft *d)
 {
     if (d->made)
         (void)unlinkat(d->dir_fd, d->name, 0); /* best effort: etcd removes it too */
-    if (d->name)
-        outfile_done(&d->file);
+    outfile_done(&d->file);
     if (d->dir_fd >= 0)
         (void)close(d->dir_fd);
     free(d->name);
     free(d->dir);
-    free(d->path);
 }
 
 static int draft_begin(struct draft *d, const char *db, const struct stat *like, struct err *e)
@@ -72,15 +70,14 @@ static int draft_begin(struct draft *d, const char *db, const struct stat *like,
     auto_free char *name = xasprintf("%s.tmp.defrag", slash ? slash + 1 : db);
     if (unlinkat(d->dir_fd, name, 0) < 0 && errno != ENOENT)
         return err_set_errno(e, errno, "remove %s/%s", d->dir, name);
-    if (outfile_create(&d->file, d->dir_fd, name, 0600, 0, e) < 0)
-        return err_wrap(e, "%s", d->dir);
-    d->path = xasprintf("%s/%s", d->dir, name);
+    if (outfile_create(&d->file, d->dir_fd, d->dir, name, 0600, 0, e) < 0)
+        return -1;
     d->name = TAKE(name);
     d->made = true;
     /* The member runs as its own user; without the right to change owners we are that user. */
     (void)!fchown(d->file.fd, like->st_uid, like->st_gid);
     if (fchmod(d->file.fd, like->st_mode & 07777) < 0)
-        return err_set_errno(e, errno, "set the mode of %s", d->path);
+        return err_set_errno(e, errno, "set the mode of %s", d->file.path);
     return 0;
 }
 
@@ -108,12 +105,12 @@ static int check_draft(const struct ctx *ctx, const struct draft *d, uint32_t cr
     AUTO(dbfile_done) struct dbfile f = {0};
     struct scan_result r;
     const struct scan_options o = {.hash = true};
-    if (dbfile_open(&f, d->path, MAPPING_SHARED, e) < 0)
+    if (dbfile_open(&f, d->file.path, MAPPING_SHARED, e) < 0)
         return -1;
     mapping_look_ahead(&f.map, MAPPING_REMEMBER);
     if (scan_db(ctx, &f, &o, &r, e) < 0)
         return -1;
-    return r.hash == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->path);
+    return r.hash == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->file.path);
 }
 
 /* An etcd that was started meanwhile waits for the lock of the old file, and would go on with it
@@ -133,7 +130,7 @@ static int replace(struct draft *d, const char *db, const struct dbfile *old, st
 {
     const char *slash = strrchr(db, '/');
     if (renameat(d->dir_fd, d->name, d->dir_fd, slash ? slash + 1 : db) < 0)
-        return err_set_errno(e, errno, "rename %s to %s", d->path, db);
+        return err_set_errno(e, errno, "rename %s to %s", d->file.path, db);
     d->made = false;
     if (fsync(d->dir_fd) < 0)
         return err_set_errno(e, errno, "sync %s", d->dir);

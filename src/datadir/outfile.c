@@ -3,24 +3,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 
 static const uint64_t start_every_bytes = 8 << 20, piece_bytes = 64 << 20;
 
-int outfile_create(struct outfile *f, int dir_fd, const char *name, mode_t mode,
+int outfile_create(struct outfile *f, int dir_fd, const char *dir, const char *name, mode_t mode,
                    uint64_t expected_bytes, struct err *e)
 {
-    *f = (struct outfile){
-        .fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)};
-    if (f->fd < 0)
-        return err_set_errno(e, errno, "create %s", name);
+    const int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    *f = (struct outfile){.fd = fd};
+    if (fd < 0)
+        return err_set_errno(e, errno, "create %s/%s", dir, name);
+    f->path = xasprintf("%s/%s", dir, name);
     /* Not every file system can; what it cannot, writing does. A full disk is final. */
     if (expected_bytes > 0 && fallocate(f->fd, 0, 0, (off_t)expected_bytes) < 0 &&
         errno == ENOSPC) {
+        err_set_errno(e, ENOSPC, "%s: %llu bytes", f->path, (unsigned long long)expected_bytes);
         outfile_done(f);
-        return err_set_errno(e, ENOSPC, "%s: %llu bytes", name, (unsigned long long)expected_bytes);
+        return -1;
     }
     f->piecewise = expected_bytes == 0;
     return 0;
@@ -40,13 +44,14 @@ void outfile_done(struct outfile *f)
     if (f->fd >= 0)
         (void)close(f->fd); /* synced before, or to be removed */
     f->fd = -1;
+    free(TAKE(f->path));
 }
 
 int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct err *e)
 {
     allocate_ahead(f, offset + bytes.n);
     if (file_write_at(f->fd, bytes, offset, e) < 0)
-        return -1;
+        return err_wrap(e, "%s", f->path);
     if (offset + bytes.n > f->end)
         f->end = offset + bytes.n;
     if (f->end - f->started >= start_every_bytes) {
@@ -65,10 +70,12 @@ int outfile_sink(void *outfile, uint64_t offset, const void *bytes, size_t n, st
 
 int outfile_cut(struct outfile *f, uint64_t length, struct err *e)
 {
-    return ftruncate(f->fd, (off_t)length) < 0 ? err_set_errno(e, errno, "set length") : 0;
+    return ftruncate(f->fd, (off_t)length) < 0
+               ? err_set_errno(e, errno, "set the length of %s", f->path)
+               : 0;
 }
 
 int outfile_sync(struct outfile *f, struct err *e)
 {
-    return fsync(f->fd) < 0 ? err_set_errno(e, errno, "sync") : 0;
+    return fsync(f->fd) < 0 ? err_set_errno(e, errno, "sync %s", f->path) : 0;
 }

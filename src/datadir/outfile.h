@@ -10,17 +10,18 @@
 
 struct outfile {
     int fd;
+    char *path;       /* for messages */
     uint64_t end;     /* highest offset written */
     uint64_t started; /* up to here the device has been asked to write */
     uint64_t allocated;
     bool piecewise; /* room is allocated a piece ahead of what is written */
 };
 
-/* Created new under dir_fd; expected_bytes are allocated at once if not 0, so that a full disk is
- * known before the work. If the length is not known, room is allocated in large pieces along the
- * way. ERR_EXISTS · ERR_DENIED · ERR_IO. */
-NODISCARD int outfile_create(struct outfile *f, int dir_fd, const char *name, mode_t mode,
-                             uint64_t expected_bytes, struct err *e);
+/* Created new under dir_fd, which every error calls `dir`; expected_bytes are allocated at once if
+ * not 0, so that a full disk is known before the work. If the length is not known, room is
+ * allocated in large pieces along the way. ERR_EXISTS · ERR_DENIED · ERR_IO. */
+NODISCARD int outfile_create(struct outfile *f, int dir_fd, const char *dir, const char *name,
+                             mode_t mode, uint64_t expected_bytes, struct err *e);
 void outfile_done(struct outfile *f); /* idempotent */
 
 NODISCARD int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct err *e);

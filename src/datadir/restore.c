@@ -22,7 +22,7 @@
 #include "datadir/snapfile.h"
 
 enum { COPY_STEP_BYTES = 1024 * 1024, TEXT_MAX = 16 * 1024 * 1024 };
-static const char wal_name[] = "0000000000000000-0000000000000000.wal";
+static const char wal_name[] = "wal/0000000000000000-0000000000000000.wal";
 
 /* --- The database ------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static int copy_pages(const struct ctx *ctx, const struct dbfile *src,
             return -1;
         mapping_reach(&window, at);
         if (outfile_write(dst, at, part, e) < 0)
-            return err_wrap(e, "snap/db");
+            return -1;
         if (progress)
             progress->tell(progress->arg, at / 2, n); /* the check is the other half */
     }
@@ -172,16 +172,17 @@ static int write_log_and_snap(const struct membership *m, const struct partial *
                               struct outputs *o, struct err *e)
 {
     auto_buf struct buf snap = BUF_INIT(SNAPFILE_MAX_BYTES), wal = BUF_INIT(WAL_SEGMENT_BYTES);
-    char name[SNAPFILE_NAME_BYTES];
+    char snap_name[SNAPFILE_NAME_BYTES];
     snapfile_build(m, &snap);
-    snapfile_name((struct raft_snapshot_point){.index = m->members.n, .term = 1}, name);
+    snapfile_name((struct raft_snapshot_point){.index = m->members.n, .term = 1}, snap_name);
+    auto_free char *name = xasprintf("snap/%s", snap_name);
     wal_build(m, &wal);
     if (buf_check(&snap, name, e) < 0 || buf_check(&wal, wal_name, e) < 0 ||
-        outfile_create(&o->snap, p->snap_fd, name, 0644, snap.n, e) < 0 ||
-        outfile_create(&o->wal, p->wal_fd, wal_name, 0600, WAL_SEGMENT_BYTES, e) < 0 ||
+        outfile_create(&o->snap, p->fd, p->path, name, 0644, snap.n, e) < 0 ||
+        outfile_create(&o->wal, p->fd, p->path, wal_name, 0600, WAL_SEGMENT_BYTES, e) < 0 ||
         write_all(&o->snap, &snap, snap.n, e) < 0 ||
         write_all(&o->wal, &wal, WAL_SEGMENT_BYTES, e) < 0)
-        return err_wrap(e, "%s", p->path);
+        return -1;
     return 0;
 }
 
@@ -238,8 +239,8 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
     const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
     if (partial_begin(&p, o->data_dir, e) < 0)
         return -1;
-    if (outfile_create(&files.db, p.snap_fd, "db", 0600, bytes, e) < 0)
-        return err_wrap(e, "%s", p.path);
+    if (outfile_create(&files.db, p.fd, p.path, "snap/db", 0600, bytes, e) < 0)
+        return -1;
     if (copy_pages(ctx, src, o->progress, &files.db, e) < 0 ||
         edit_db(o, src, r, &files.db, &r->bytes, e) < 0 ||
         outfile_cut(&files.db, r->bytes, e) < 0 ||
@@ -248,9 +249,7 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
     /* Nothing that the hash covers is trusted before it matched. */
     if (hash && dbfile_hash_check(hash, e) < 0)
         return err_wrap(e, "%s", o->snapshot);
-    if (outputs_sync(&files, e) < 0)
-        return err_wrap(e, "%s", p.path);
-    if (ctx_check(ctx, e) < 0)
+    if (outputs_sync(&files, e) < 0 || ctx_check(ctx, e) < 0)
         return -1;
     return partial_commit(&p, e);
 }

@@ -2,7 +2,7 @@
  * Preloaded into a program, writes down everything it does to files under POWERLOG_ROOT, in
  * order, to the file POWERLOG: what a disk would have to keep, and what a sync has promised. The
  * power cut test replays it (test/rig/powercut.py reads the format). With POWERLOG_NAMED the file
- * system is one that knows no unnamed files.
+ * system is one that knows no unnamed files; with POWERLOG_FAIL=N its Nth change is an I/O error.
  *
  * A line is JSON. Bytes written are in POWERLOG.data at the offset and length given. */
 #include <dlfcn.h>
@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,30 @@ static long long keep(const void *bytes, size_t n)
     return at;
 }
 
+/* Whether this change is the one that fails. Removals never do: they are how a failure ends. */
+static bool fails(const char *path)
+{
+    static atomic_long changes;
+    const char *which = getenv("POWERLOG_FAIL");
+    if (!path || !which || atomic_fetch_add(&changes, 1) + 1 != strtol(which, NULL, 10))
+        return false;
+    note("{\"op\":\"failed\",\"path\":\"%s\"}", path);
+    errno = EIO;
+    return true;
+}
+
+static bool fails_on(int fd)
+{
+    char path[PATH_MAX];
+    return fails(path_of(fd, path));
+}
+
+static bool fails_at(int dir, const char *name)
+{
+    char path[PATH_MAX];
+    return fails(path_at(dir, name, path));
+}
+
 int openat(int dir, const char *name, int flags, ...)
 {
     va_list ap;
@@ -112,6 +137,8 @@ int openat(int dir, const char *name, int flags, ...)
         errno = EOPNOTSUPP;
         return -1;
     }
+    if ((unnamed || (flags & O_CREAT)) && fails_at(dir, name))
+        return -1;
     const int fd = REAL(openat)(dir, name, flags, mode);
     if (fd >= 0 && unnamed && path_of(fd, path))
         note("{\"op\":\"unnamed\",\"ino\":%llu}", inode(fd));
@@ -133,14 +160,14 @@ static void note_write(int fd, const void *bytes, ssize_t n, long long offset)
 ssize_t write(int fd, const void *bytes, size_t n)
 {
     const long long offset = lseek(fd, 0, SEEK_CUR);
-    const ssize_t put = REAL(write)(fd, bytes, n);
+    const ssize_t put = fails_on(fd) ? -1 : REAL(write)(fd, bytes, n);
     note_write(fd, bytes, put, offset);
     return put;
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset)
 {
-    const ssize_t put = REAL(pwrite)(fd, bytes, n, offset);
+    const ssize_t put = fails_on(fd) ? -1 : REAL(pwrite)(fd, bytes, n, offset);
     note_write(fd, bytes, put, offset);
     return put;
 }
@@ -148,7 +175,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset)
 int ftruncate(int fd, off_t length)
 {
     char path[PATH_MAX];
-    const int rc = REAL(ftruncate)(fd, length);
+    const int rc = fails_on(fd) ? -1 : REAL(ftruncate)(fd, length);
     if (rc == 0 && path_of(fd, path))
         note("{\"op\":\"truncate\",\"ino\":%llu,\"n\":%lld}", inode(fd), (long long)length);
     return rc;
@@ -157,7 +184,7 @@ int ftruncate(int fd, off_t length)
 int fallocate(int fd, int mode, off_t offset, off_t n)
 {
     char path[PATH_MAX];
-    const int rc = REAL(fallocate)(fd, mode, offset, n);
+    const int rc = fails_on(fd) ? -1 : REAL(fallocate)(fd, mode, offset, n);
     if (rc == 0 && path_of(fd, path))
         note("{\"op\":\"grow\",\"ino\":%llu,\"n\":%lld}", inode(fd), (long long)(offset + n));
     return rc;
@@ -166,7 +193,7 @@ int fallocate(int fd, int mode, off_t offset, off_t n)
 int fsync(int fd)
 {
     char path[PATH_MAX];
-    const int rc = REAL(fsync)(fd);
+    const int rc = fails_on(fd) ? -1 : REAL(fsync)(fd);
     if (rc == 0 && path_of(fd, path))
         note("{\"op\":\"sync\",\"path\":\"%s\",\"ino\":%llu}", path, inode(fd));
     return rc;
@@ -175,7 +202,7 @@ int fsync(int fd)
 int mkdirat(int dir, const char *name, mode_t mode)
 {
     char path[PATH_MAX];
-    const int rc = REAL(mkdirat)(dir, name, mode);
+    const int rc = fails_at(dir, name) ? -1 : REAL(mkdirat)(dir, name, mode);
     if (rc == 0 && path_at(dir, name, path))
         note("{\"op\":\"mkdir\",\"path\":\"%s\"}", path);
     return rc;
@@ -200,7 +227,7 @@ int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags
 {
     char path[PATH_MAX];
     struct stat st;
-    const int rc = REAL(linkat)(from_dir, from, to_dir, to, flags);
+    const int rc = fails_at(to_dir, to) ? -1 : REAL(linkat)(from_dir, from, to_dir, to, flags);
     if (rc == 0 && path_at(to_dir, to, path) && stat(path, &st) == 0)
         note("{\"op\":\"link\",\"path\":\"%s\",\"ino\":%llu}", path, (unsigned long long)st.st_ino);
     return rc;
@@ -210,7 +237,7 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
 {
     char a[PATH_MAX], b[PATH_MAX];
     const char *ours = path_at(from_dir, from, a);
-    const int rc = REAL(renameat2)(from_dir, from, to_dir, to, flags);
+    const int rc = fails_at(to_dir, to) ? -1 : REAL(renameat2)(from_dir, from, to_dir, to, flags);
     if (rc == 0 && ours && path_at(to_dir, to, b))
         note("{\"op\":\"rename\",\"path\":\"%s\",\"to\":\"%s\"}", a, b);
     return rc;

@@ -216,23 +216,37 @@ def record(root, log, *words, named=False):
     `named`: as on a file system that knows no unnamed files.
     """
     before = listing(root)
+    _run(root, log, words, {"POWERLOG_NAMED": "1"} if named else {}).check_returncode()
+    parsed = Log(log, root)
+    parsed.load_before(before)
+    return parsed.parse()
+
+
+def fail(root, log, *words, at, named=False):
+    """Runs our binary with an I/O error at its `at`th change under `root`.
+
+    Returns what became of it and the path that failed, None if there were fewer changes.
+    """
+    settings = {"POWERLOG_FAIL": str(at)} | ({"POWERLOG_NAMED": "1"} if named else {})
+    done = _run(root, log, words, settings)
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    return done, next((line["path"] for line in lines if line["op"] == "failed"), None)
+
+
+def _run(root, log, words, settings):
     env = os.environ | {
         "LD_PRELOAD": str(snapshots.helper("test/peers/powerlog.so")),
         "POWERLOG": str(log),
         "POWERLOG_ROOT": str(root),
     }
-    if named:
-        env["POWERLOG_NAMED"] = "1"
-    subprocess.run(
+    return subprocess.run(
         [snapshots.BINARY, "snapshot", *map(str, words)],
-        check=True,
-        env=env,
+        check=False,
+        env=env | settings,
         capture_output=True,
+        text=True,
         timeout=60,
     )
-    parsed = Log(log, root)
-    parsed.load_before(before)
-    return parsed.parse()
 
 
 def states(log, seed=1):
