@@ -64,6 +64,16 @@ static int make_dirs(struct partial *p, struct err *e)
     return 0;
 }
 
+/* A data directory that was there may have been made a moment before by somebody who did not sync
+ * its name. A parent that we may not open is somebody else's to care for. */
+static int sync_name(const struct partial *p, struct err *e)
+{
+    if (p->created.n > 0)
+        return 0; /* our own, and durable since it was made */
+    auto_free char *parent = xasprintf("%s/..", p->data_dir);
+    return file_sync_dir(parent, e) == 0 || e->code == ERR_DENIED ? 0 : -1;
+}
+
 static int open_dir(int at_fd, const char *name, struct err *e)
 {
     const int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -153,6 +163,8 @@ int partial_commit(struct partial *p, struct err *e)
 {
     if (fsync(p->snap_fd) < 0 || fsync(p->wal_fd) < 0 || fsync(p->fd) < 0)
         return err_set_errno(e, errno, "sync %s", p->path);
+    if (sync_name(p, e) < 0)
+        return -1;
     if (rename_new(p) < 0)
         return err_set_errno(e, errno, "rename %s to %s", p->path, complete);
     (void)close(p->fd); /* from here on it is complete and not ours to remove */
