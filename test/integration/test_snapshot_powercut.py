@@ -73,6 +73,15 @@ def test_restore(tmp_path, snapshot):
         check_restore(without_last_sync(log), complete)
 
 
+def test_restore_into_a_directory_that_was_made_a_moment_before(tmp_path, snapshot):
+    root = tmp_path / "root"
+    data = root / "data"
+    data.mkdir(parents=True)
+    words = ["restore", snapshot, f"--data-dir={data}"]
+    log = powercut.record(root, tmp_path / "log", *words, unsynced=["data"])
+    check_restore(log, files_below(data / "member"))
+
+
 def test_defrag(tmp_path, snapshot):
     root = tmp_path / "root"
     root.mkdir()

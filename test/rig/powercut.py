@@ -46,8 +46,11 @@ class Log:
         self.data = Path(f"{path}.data").read_bytes() if Path(f"{path}.data").exists() else b""
         self._lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
 
-    def load_before(self, listing):
-        """What was there: {relative path: (inode, bytes or None for a directory)}."""
+    def load_before(self, listing, unsynced=()):
+        """What was there: {relative path: (inode, bytes or None for a directory)}.
+
+        The names in `unsynced` were made a moment before: a power cut may still take them.
+        """
         self.names[self.tree] = {}
         for path, (ino, content) in sorted(listing.items()):
             parent, name = self._parent(self.root / path)
@@ -57,6 +60,9 @@ class Log:
                 self.names[node] = {}
             self.inodes[ino] = node
         self.before = {node: dict(entries) for node, entries in self.names.items()}
+        for path in unsynced:
+            parent, name = self._parent(self.root / path)
+            self.ops.append(Op("link", parent, name=name, to=self.before[parent].pop(name)))
 
     def _parent(self, path):
         node = self.tree
@@ -210,15 +216,16 @@ def listing(root):
     return found
 
 
-def record(root, log, *words, named=False):
+def record(root, log, *words, named=False, unsynced=()):
     """Runs our binary with everything it does under `root` written down; the parsed log.
 
-    `named`: as on a file system that knows no unnamed files.
+    `named`: as on a file system that knows no unnamed files. `unsynced`: names that nobody has
+    made durable yet.
     """
     before = listing(root)
     _run(root, log, words, {"POWERLOG_NAMED": "1"} if named else {}).check_returncode()
     parsed = Log(log, root)
-    parsed.load_before(before)
+    parsed.load_before(before, unsynced)
     return parsed.parse()
 
 
