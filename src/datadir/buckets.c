@@ -296,7 +296,7 @@ int64_t db_current_revision(const struct db_meta *m, int64_t last)
     return compact > floor ? compact : floor;
 }
 
-int db_revision_read(const struct bolt *b, const struct db_meta *m, int64_t *out, struct err *e)
+int db_last_revision_read(const struct bolt *b, int64_t *out, struct err *e)
 {
     struct bolt_bucket key;
     struct bolt_element last;
@@ -309,6 +309,15 @@ int db_revision_read(const struct bolt *b, const struct db_meta *m, int64_t *out
     } else if (e->code != ERR_NOT_FOUND) {
         return -1;
     }
-    *out = db_current_revision(m, at.main);
+    *out = at.main;
+    return 0;
+}
+
+int db_revision_read(const struct bolt *b, const struct db_meta *m, int64_t *out, struct err *e)
+{
+    int64_t last = 0;
+    if (db_last_revision_read(b, &last, e) < 0)
+        return -1;
+    *out = db_current_revision(m, last);
     return 0;
 }

@@ -42,7 +42,9 @@ struct db_meta {
 /* ERR_CORRUPT: damaged, or not etcd's (no bucket `meta` or `key`). */
 NODISCARD int db_meta_read(const struct bolt *b, struct db_meta *out, struct err *e);
 
-/* The store's revision, given the last revision in bucket `key` (0: empty). */
+/* The last revision in bucket `key`; 0: empty. ERR_CORRUPT. */
+NODISCARD int db_last_revision_read(const struct bolt *b, int64_t *out, struct err *e);
+/* The store's revision, given that. */
 int64_t db_current_revision(const struct db_meta *m, int64_t last);
 /* The same, looked up. ERR_CORRUPT. */
 NODISCARD int db_revision_read(const struct bolt *b, const struct db_meta *m, int64_t *out,

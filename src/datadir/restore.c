@@ -219,15 +219,25 @@ static int check_result(const struct ctx *ctx, const struct restore_options *o,
     return 0;
 }
 
+/* A bump counts from the last revision in the file, as etcdutl's does: members that were restored
+ * partly by the one and partly by the other must hold the same. */
 static int plan_revisions(const struct restore_options *o, const struct dbfile *src,
                           struct restored *r, struct err *e)
 {
     struct db_meta meta;
-    if (db_meta_read(&src->bolt, &meta, e) < 0 ||
-        db_revision_read(&src->bolt, &meta, &r->revision, e) < 0)
+    int64_t last = 0;
+    if (db_meta_read(&src->bolt, &meta, e) < 0 || db_last_revision_read(&src->bolt, &last, e) < 0)
         return -1;
-    if (__builtin_add_overflow(r->revision, o->bump_revision, &r->next_revision))
+    r->revision = r->next_revision = db_current_revision(&meta, last);
+    if (o->bump_revision == 0)
+        return 0;
+    if (__builtin_add_overflow(last, o->bump_revision, &r->next_revision))
         return err_set(e, ERR_INVALID, 0, "--bump-revision: past the largest revision");
+    if (r->next_revision < r->revision)
+        return err_set(e, ERR_INVALID, 0,
+                       "--bump-revision: %" PRId64 " would be below revision %" PRId64
+                       ", up to which the store is compacted",
+                       r->next_revision, r->revision);
     return 0;
 }
 

@@ -62,8 +62,7 @@ def test_a_restored_member_boots_with_the_same_data(sources, tmp_path, version, 
     inside = run_json("status", member.data)
     assert inside["problems"] == [] and inside["revision"] == source["revision"]
     database = member.data / "member" / "snap" / "db"
-    ours, theirs = snapshots.contents(database)  # bbolt's own check accepts it
-    assert ours == theirs
+    snapshots.check_with_etcdutl(database)
     assert run_json("hashkv", database)["hash"] == source["hash"]
     with restored as cluster:
         said = snapshots.hash_kv(cluster, USER, source["revision"])
@@ -79,7 +78,7 @@ def test_a_restored_member_boots_with_the_same_data(sources, tmp_path, version, 
     run("defrag", member.data)
     after = run_json("status", member.data)
     assert after["problems"] == [] and after["dbSize"] <= before["dbSize"]
-    assert snapshots.contents(database)[0] == snapshots.contents(database)[1]
+    snapshots.check_with_etcdutl(database)
     with restored as cluster:
         assert cluster.etcdctl(*USER, "get", "after", "--print-value-only").strip() == "restore"
 
@@ -93,36 +92,6 @@ def test_three_restored_members_form_a_cluster(sources, tmp_path):
         assert (
             len(json.loads(cluster.etcdctl(*USER, "member", "list", "-w", "json"))["members"]) == 3
         )
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_after_a_bump_old_watchers_are_told_compacted(tmp_path, version):
-    with etcd.running(tmp_path / "old", version=version) as cluster:
-        for i in range(20):
-            cluster.etcdctl("put", f"k{i}", "v")
-        path = tmp_path / "s.db"
-        run("save", path, f"--endpoints={cluster.endpoints[0]}")
-    flags = ["--bump-revision=1000000", "--mark-compacted"]
-    restored = Restored(tmp_path, path, version, flags=flags)
-    assert restored.answers[0]["nextRevision"] == 1000021
-    with restored as cluster:
-        watch = subprocess.run(
-            [*etcdctl_words(cluster), "watch", "k1", "--rev=5"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=20,
-        )
-        assert "compacted" in watch.stderr + watch.stdout
-        answer = json.loads(cluster.etcdctl("put", "new", "1", "-w", "json"))
-        assert answer["header"]["revision"] > 1000021
-        assert cluster.etcdctl("get", "k7", "--print-value-only").strip() == "v"
-
-
-def etcdctl_words(cluster):
-    from rig import tools
-
-    return [tools.binary(f"etcd-{cluster.version}", "etcdctl"), "--endpoints", cluster.endpoints[0]]
 
 
 def test_a_database_file_of_a_stopped_member_restores_without_a_hash(tmp_path):
@@ -210,7 +179,7 @@ def test_a_stream_that_does_not_match_its_hash_is_refused(tmp_path):
             gateway.put(f"k{i}", os.urandom(20_000))
         with snapshots.flipping_proxy(cluster.endpoints[0], at=500_000) as url:
             done = run("save", tmp_path / "s.db", f"--endpoints={url}", check=False)
-        assert done.returncode == 1 and "raftsman snapshot save" in done.stderr
+        assert done.returncode == 1 and "does not match its digest" in done.stderr
         assert not list(tmp_path.glob("*s.db*"))
         run("save", tmp_path / "s.db", f"--endpoints={cluster.endpoints[0]}")
         assert run_json("verify", tmp_path / "s.db")["ok"]
