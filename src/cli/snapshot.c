@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const streamed_formats[] = {"table", "json", NULL};
-
 int need_args(size_t n_args, size_t n, const char *what, struct err *e)
 {
     return n_args == n ? 0

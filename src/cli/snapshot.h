@@ -18,7 +18,6 @@ struct output_options {
         .offset = offsetof(struct output_options, output), .dflt = "table", .choices = (formats),  \
         .help = "how to print the result"                                                          \
     }
-extern const char *const streamed_formats[]; /* of what may be too large for one value */
 
 /* ERR_INVALID unless there are exactly n; `what` names them in the message. */
 NODISCARD int need_args(size_t n_args, size_t n, const char *what, struct err *e);

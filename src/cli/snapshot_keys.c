@@ -3,6 +3,8 @@
  * restoring it. Output is streamed: it may be as large as the snapshot. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/base64.h"
 #include "base/ctx.h"
@@ -25,6 +27,36 @@ static int flush_when_full(struct buf *out, struct err *e)
     return out->n >= FLUSH_BYTES ? flush(out, e) : 0;
 }
 
+/* How lists of keys are written to programs; YAML has the shape that output_print() gives it. */
+struct form {
+    const char *begin, *end;                 /* of the whole */
+    const char *next_list, *list, *list_end; /* a list follows its name */
+    const char *empty;                       /* the whole of one without items */
+    const char *item, *next_item, *item_end; /* the first one, the others */
+    const char *object, *field, *object_end; /* fields of an item begin with a line or a comma */
+    const char *colon;
+};
+static const struct form forms[] = {
+    [OUTPUT_JSON] = {"{", "}\n", ",", ":[", "]", ":[]", "", ",", "", "{", ",", "}", ":"},
+    [OUTPUT_YAML] = {"", "", "", ":\n", "", ": []\n", "  - ", "  - ", "\n", "", "\n    ", "", ": "},
+};
+
+static void begin_item(struct buf *out, const struct form *f, const char *list, bool first)
+{
+    if (first)
+        buf_addf(out, "\"%s\"%s%s", list, f->list, f->item);
+    else
+        buf_add_c(out, f->next_item);
+}
+
+static void end_list(struct buf *out, const struct form *f, const char *list, bool empty)
+{
+    if (empty)
+        buf_addf(out, "\"%s\"%s", list, f->empty);
+    else
+        buf_add_c(out, f->list_end);
+}
+
 static void add_base64(struct buf *out, struct str bytes)
 {
     buf_add_char(out, '"');
@@ -32,42 +64,75 @@ static void add_base64(struct buf *out, struct str bytes)
     buf_add_char(out, '"');
 }
 
-static void add_kv_json(struct buf *out, const struct mvcc_kv *kv)
+static void add_number(struct buf *out, const struct form *f, const char *name, int64_t value)
 {
-    buf_add_c(out, "{\"key\":");
+    buf_addf(out, "%s\"%s\"%s%" PRId64, f->field, name, f->colon, value);
+}
+
+static void add_kv(struct buf *out, const struct form *f, const struct mvcc_kv *kv)
+{
+    buf_addf(out, "%s\"key\"%s", f->object, f->colon);
     add_base64(out, kv->key);
-    buf_addf(out,
-             ",\"create_revision\":%" PRId64 ",\"mod_revision\":%" PRId64 ",\"version\":%" PRId64
-             ",\"value\":",
-             kv->create_revision, kv->mod_revision, kv->version);
+    add_number(out, f, "create_revision", kv->create_revision);
+    add_number(out, f, "mod_revision", kv->mod_revision);
+    add_number(out, f, "version", kv->version);
+    buf_addf(out, "%s\"value\"%s", f->field, f->colon);
     add_base64(out, kv->value);
-    buf_addf(out, ",\"lease\":%" PRId64 "}", kv->lease);
+    add_number(out, f, "lease", kv->lease);
+    buf_addf(out, "%s%s", f->object_end, f->item_end);
+}
+
+/* What of a key or a value may reach a terminal although it acts upon it; NULL: standard output is
+ * none. */
+static const char *kept_of(bool is_value)
+{
+    return isatty(STDOUT_FILENO) != 1 ? NULL : is_value ? "\n\t" : "";
+}
+
+/* For people: bytes as they are, unless a terminal would act upon them. */
+static void add_text(struct buf *out, struct str s, const char *kept)
+{
+    while (kept && s.n > 0) {
+        const size_t n = utf8_first(s);
+        const unsigned char c = (unsigned char)s.p[0];
+        const bool acts = n == 0 || c < 0x20 || c == 0x7f ||
+                          (n == 2 && c == 0xc2 && (unsigned char)s.p[1] < 0xa0); /* to U+009F */
+        const size_t taken = n > 0 ? n : 1;
+        if (acts && !(c != '\0' && strchr(kept, c)))
+            for (size_t i = 0; i < taken; i++)
+                buf_addf(out, "\\x%02x", (unsigned char)s.p[i]);
+        else
+            buf_add_str(out, str_first(s, taken));
+        s = str_from(s, taken);
+    }
+    buf_add_str(out, s);
+    buf_add_char(out, '\n');
 }
 
 static int print_kvs(const struct livekeys *keys, int output, bool values, struct err *e)
 {
     auto_buf struct buf out = BUF_INIT(PRINT_MAX_BYTES);
-    if (output == OUTPUT_JSON)
-        buf_add_c(&out, "{\"kvs\":[");
+    const struct form *form = output == OUTPUT_TABLE ? NULL : &forms[output];
+    const char *key_kept = kept_of(false), *value_kept = kept_of(true);
+    if (form)
+        buf_add_c(&out, form->begin);
     for (size_t i = 0; i < keys->n; i++) {
         const struct mvcc_kv kv = livekeys_at(keys, i);
-        if (output == OUTPUT_JSON) {
-            if (i > 0)
-                buf_add_char(&out, ',');
-            add_kv_json(&out, &kv);
+        if (form) {
+            begin_item(&out, form, "kvs", i == 0);
+            add_kv(&out, form, &kv);
         } else {
-            buf_add_str(&out, kv.key);
-            buf_add_char(&out, '\n');
-            if (values) {
-                buf_add_str(&out, kv.value);
-                buf_add_char(&out, '\n');
-            }
+            add_text(&out, kv.key, key_kept);
+            if (values)
+                add_text(&out, kv.value, value_kept);
         }
         if (flush_when_full(&out, e) < 0)
             return -1;
     }
-    if (output == OUTPUT_JSON)
-        buf_add_c(&out, "]}\n");
+    if (form) {
+        end_list(&out, form, "kvs", keys->n == 0);
+        buf_add_c(&out, form->end);
+    }
     return flush(&out, e);
 }
 
@@ -113,24 +178,27 @@ static int run_list(const struct ctx *ctx, const void *options, size_t n_args,
 
 /* --- diff --------------------------------------------------------------------------------- */
 
+static const char *const kinds[] = {
+    [DIFF_ADDED] = "added", [DIFF_CHANGED] = "changed", [DIFF_REMOVED] = "removed"};
+
 struct diff_output {
     struct buf *out;
-    int output;
-    enum diff_kind wanted; /* JSON lists one kind after the other */
+    const struct form *form; /* NULL: for people */
+    const char *kept;        /* as kept_of() a key */
+    enum diff_kind wanted;   /* programs get one kind after the other */
     bool any;
 };
 
 static int on_difference(void *arg, enum diff_kind kind, struct str key, struct err *e)
 {
     struct diff_output *d = arg;
-    if (d->output == OUTPUT_TABLE) {
+    if (!d->form) {
         buf_addf(d->out, "%c ", kind == DIFF_ADDED ? '+' : kind == DIFF_REMOVED ? '-' : '~');
-        buf_add_str(d->out, key);
-        buf_add_char(d->out, '\n');
+        add_text(d->out, key, d->kept);
     } else if (kind == d->wanted) {
-        if (d->any)
-            buf_add_char(d->out, ',');
+        begin_item(d->out, d->form, kinds[kind], !d->any);
         add_base64(d->out, key);
+        buf_add_c(d->out, d->form->item_end);
         d->any = true;
     }
     return flush_when_full(d->out, e);
@@ -138,20 +206,21 @@ static int on_difference(void *arg, enum diff_kind kind, struct str key, struct 
 
 static int print_diff(const struct livekeys *a, const struct livekeys *b, int output, struct err *e)
 {
-    static const char *const fields[] = {"{\"added\":[", "],\"changed\":[", "],\"removed\":["};
     auto_buf struct buf out = BUF_INIT(PRINT_MAX_BYTES);
-    struct diff_output d = {.out = &out, .output = output};
-    const size_t passes = output == OUTPUT_JSON ? COUNT_OF(fields) : 1;
-    for (size_t i = 0; i < passes; i++) {
-        if (output == OUTPUT_JSON)
-            buf_add_c(&out, fields[i]);
+    const struct form *form = output == OUTPUT_TABLE ? NULL : &forms[output];
+    struct diff_output d = {.out = &out, .form = form, .kept = kept_of(false)};
+    for (size_t i = 0; i < (form ? COUNT_OF(kinds) : 1); i++) {
+        if (form)
+            buf_add_c(&out, i == 0 ? form->begin : form->next_list);
         d.wanted = (enum diff_kind)i;
         d.any = false;
         if (livekeys_diff(a, b, on_difference, &d, e) < 0)
             return -1;
+        if (form)
+            end_list(&out, form, kinds[i], !d.any);
     }
-    if (output == OUTPUT_JSON)
-        buf_add_c(&out, "]}\n");
+    if (form)
+        buf_add_c(&out, form->end);
     return flush(&out, e);
 }
 
@@ -175,9 +244,9 @@ static int run_diff(const struct ctx *ctx, const void *options, size_t n_args,
     return print_diff(&a, &b, o->output, e);
 }
 
-static const struct cfg_option output_table[] = {OUTPUT_OPTION(streamed_formats)};
+static const struct cfg_option output_table[] = {OUTPUT_OPTION(output_formats)};
 static const struct cfg_option list_table[] = {
-    OUTPUT_OPTION(streamed_formats),
+    OUTPUT_OPTION(output_formats),
     {
         .name = "values",
         .type = CFG_BOOL,
@@ -190,8 +259,9 @@ const struct command command_snapshot_get = {
     .name = "snapshot get",
     .args = "FILE KEY",
     .summary = "print one key of a snapshot",
-    .about = "Prints the key and its value as of the snapshot's last revision. In JSON keys and\n"
-             "values are base64, as etcdctl prints them.",
+    .about =
+        "Prints the key and its value as of the snapshot's last revision. In JSON and YAML keys\n"
+        "and values are base64, as etcdctl prints them.",
     .options = output_table,
     .n_options = COUNT_OF(output_table),
     .options_bytes = sizeof(struct output_options),
@@ -202,8 +272,8 @@ const struct command command_snapshot_list = {
     .name = "snapshot list",
     .args = "FILE [PREFIX]",
     .summary = "print the keys of a snapshot that begin with a prefix",
-    .about = "Prints keys in order, as of the snapshot's last revision. In JSON keys and values\n"
-             "are base64, as etcdctl prints them.",
+    .about = "Prints keys in order, as of the snapshot's last revision. In JSON and YAML keys and\n"
+             "values are base64, as etcdctl prints them.",
     .options = list_table,
     .n_options = COUNT_OF(list_table),
     .options_bytes = sizeof(struct list_options),
@@ -215,7 +285,7 @@ const struct command command_snapshot_diff = {
     .args = "A B",
     .summary = "keys added, changed and removed from snapshot A to snapshot B",
     .about = "Prints + for keys that only B has, - for keys that only A has, ~ for keys whose\n"
-             "value or lease differs. In JSON the keys are base64.",
+             "value or lease differs. In JSON and YAML the keys are base64.",
     .options = output_table,
     .n_options = COUNT_OF(output_table),
     .options_bytes = sizeof(struct output_options),

@@ -126,10 +126,13 @@ static int dir_status(const struct ctx *ctx, const char *path, int output, struc
     if (inspect_member_dir(ctx, member, &line.progress, &i, e) < 0)
         return -1;
     progress_end(&line);
-    if (output == OUTPUT_TABLE)
-        return print_dir_table(&i, e);
-    json_auto_t *value = dir_value(&i);
-    return output_print(value, "", NULL, (enum output_format)output, e);
+    json_auto_t *value = output == OUTPUT_TABLE ? NULL : dir_value(&i);
+    if ((value ? output_print(value, "", NULL, (enum output_format)output, e)
+               : print_dir_table(&i, e)) < 0)
+        return -1;
+    if (i.problems.n > 0)
+        return err_set(e, ERR_CORRUPT, 0, "%s: %zu problems found", path, i.problems.n);
+    return 0;
 }
 
 static int run_status(const struct ctx *ctx, const void *options, size_t n_args,
@@ -202,7 +205,7 @@ const struct command command_snapshot_status = {
     .summary = "hash, revision, keys and size of a snapshot, or the state of a data directory",
     .about = "Of a FILE: the numbers etcdutl prints, after a check of every page. Of a stopped\n"
              "member's data DIR: its identity, indexes, versions and sizes, and what would stop\n"
-             "etcd from starting on it.",
+             "etcd from starting on it; exit code 1 if there is anything.",
     .options = output_table,
     .n_options = COUNT_OF(output_table),
     .options_bytes = sizeof(struct output_options),

@@ -78,7 +78,8 @@ static int print_verdict(const char *path, const struct verdict *v, const struct
     if (output != OUTPUT_TABLE) {
         json_auto_t *value =
             JOBJ(J("ok", jb(v->n == 0)), J("hashed", jb(has_hash)), J("revision", ji(r->revision)),
-                 J("problems", json_incref(v->problems)));
+                 J("problems", json_incref(v->problems)),
+                 J_IF(v->n > PROBLEMS_MAX, "more", ji((int64_t)(v->n - PROBLEMS_MAX))));
         return output_print(value, "", NULL, (enum output_format)output, e);
     }
     auto_buf struct buf out = BUF_INIT(PRINT_MAX_BYTES);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading snapshots of real etcds: single keys, differences, damage, and bbolt's own opinion."""
 
+import contextlib
 import json
 import os
 import pty
@@ -9,9 +10,11 @@ import shutil
 import signal
 import subprocess
 import time
+import tty
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rig import etcd, snapshots
 from rig.snapshots import Gateway, b64, run, run_json
@@ -72,6 +75,65 @@ def test_diff_names_what_changed(two):
     assert run_json("diff", a, a) == {"added": [], "changed": [], "removed": []}
 
 
+def test_yaml_says_what_json_says(two):
+    (a, _), (b, _) = two
+    for words in (
+        ["list", a],
+        ["list", a, "no-such-prefix"],
+        ["get", a, "only-a"],
+        ["diff", a, b],
+        ["diff", a, a],
+        ["status", a],
+    ):
+        assert yaml.safe_load(run(*words, "-o", "yaml").stdout) == run_json(*words), words
+
+
+def on_terminal(*words):
+    """What a command prints when its standard output is a terminal."""
+    leader, follower = pty.openpty()
+    tty.setraw(follower)
+    subprocess.run([snapshots.BINARY, "snapshot", *words], stdout=follower, check=True)
+    os.close(follower)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while part := os.read(leader, 65536):
+            shown += part
+    os.close(leader)
+    return shown
+
+
+def test_control_characters_do_not_reach_a_terminal(tmp_path):
+    with etcd.running(tmp_path / "etcd") as cluster:
+        gateway = Gateway(cluster.endpoints[0])
+        first, second = tmp_path / "a.db", tmp_path / "b.db"
+        run("save", first, f"--endpoints={cluster.endpoints[0]}")
+        gateway.put(b"k\x1b[2J\n", "a\x1b]0;x\x07\n\tü\u009b\x7f".encode() + b"\xff\0")
+        run("save", second, f"--endpoints={cluster.endpoints[0]}")
+    key, value = b"k\\x1b[2J\\x0a", "a\\x1b]0;x\\x07\n\tü\\xc2\\x9b\\x7f\\xff\\x00".encode()
+    assert on_terminal("list", second) == key + b"\n"
+    assert on_terminal("list", "--values", second) == key + b"\n" + value + b"\n"
+    assert on_terminal("diff", first, second) == b"+ " + key + b"\n"
+    assert run("list", second).stdout == "k\x1b[2J\n\n"  # a pipe gets the bytes
+
+
+def test_verify_says_how_much_it_left_out(tmp_path):
+    path = tmp_path / "s.db"
+    subprocess.run([snapshots.helper("bench/mkdb"), path, "60000", "500"], check=True)
+    content = bytearray(path.read_bytes()[:-32])
+    damaged = 0
+    for page in range(10, 4000):  # the bucket `key`; its roots come last
+        at = page * 4096
+        if int.from_bytes(content[at : at + 8], "little") == page and content[at + 8] == 2:
+            content[at + 4] ^= 1  # a leaf with another number
+            damaged += 1
+    path.write_bytes(content)
+    done = run("verify", path, "-o", "json", check=False)
+    said = json.loads(done.stdout)
+    assert done.returncode == 1 and len(said["problems"]) == 1000 and damaged > 1500
+    assert said["more"] >= damaged - 1000
+    assert f"and {said['more']} more" in run("verify", path, check=False).stdout
+
+
 def test_nothing_is_printed_on_a_pipe_but_the_result(two):
     assert run("verify", two[0][0]).stderr == ""
 
@@ -124,7 +186,10 @@ def test_damaged_directories_say_what_would_stop_etcd(two, tmp_path):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(data, copy)
         change(copy / "member")
-        return " ".join(run_json("status", copy)["problems"])
+        done = run("status", copy, "-o", "json", check=False)
+        assert done.returncode == 1 and "problems found" in done.stderr
+        assert run("status", copy, check=False).returncode == 1
+        return " ".join(json.loads(done.stdout)["problems"])
 
     def flip(path, at):
         content = bytearray(path.read_bytes())
@@ -173,7 +238,9 @@ def test_the_directory_of_a_killed_member_is_described(tmp_path, version):
         log = sorted((member.data / "member" / "wal").glob("*.wal"))[-1]
         content = log.read_bytes()
         log.write_bytes(content[: len(content.rstrip(b"\0")) - 5])
-        torn = run_json("status", member.data)
+        done = run("status", member.data, "-o", "json", check=False)
+        torn = json.loads(done.stdout)
+        assert done.returncode == (1 if torn["problems"] else 0)
         assert torn["walTorn"] and torn["lastIndex"] <= said["lastIndex"]
         # Whether it starts is for etcd to say: it repairs the end it may have lost.
         if torn["problems"] == []:
