@@ -82,6 +82,14 @@ int file_write_at(int fd, struct str bytes, uint64_t offset, struct err *e)
     return 0;
 }
 
+char *file_dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return xstrdup(".");
+    return str_dup((struct str){path, slash == path ? 1 : (size_t)(slash - path)});
+}
+
 int file_sync_dir(const char *path, struct err *e)
 {
     auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,16 +102,6 @@ static const char *name_of(const struct file_replace *f)
 {
     const char *slash = strrchr(f->path, '/');
     return slash ? slash + 1 : f->path;
-}
-
-static int open_dir_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const size_t n = slash == path ? 1 : (size_t)(slash - path);
-    auto_free char *dir = str_dup((struct str){path, n});
-    return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* --- The name before the rename. It is always the same one, so that what a killed run left is
@@ -159,7 +157,8 @@ int file_replace_begin(struct file_replace *f, const char *path, mode_t mode, st
     *f = (struct file_replace){.fd = -1, .dir_fd = -1, .path = xstrdup(path), .begun = true};
     if (*name_of(f) == '\0')
         return err_set(e, ERR_INVALID, 0, "%s: names a directory, not a file", path);
-    f->dir_fd = open_dir_of(path);
+    auto_free char *dir = file_dir_of(path);
+    f->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (f->dir_fd < 0)
         return err_set_errno(e, errno, "open directory of %s", path);
     /* A file without a name does not outlive a killed process. /proc will be needed to name it. */

@@ -20,6 +20,9 @@ NODISCARD int file_read(const struct ctx *ctx, const char *path, struct buf *out
 NODISCARD int file_write_all(int fd, struct str bytes, struct err *e);
 NODISCARD int file_write_at(int fd, struct str bytes, uint64_t offset, struct err *e);
 
+/* The directory a path names something in, "." if it has none; owned. */
+char *file_dir_of(const char *path) NONNULL;
+
 /* Makes the names in a directory durable. */
 NODISCARD int file_sync_dir(const char *path, struct err *e);
 

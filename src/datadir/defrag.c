@@ -14,6 +14,7 @@
 
 #include "base/crc32c.h"
 #include "base/ctx.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "bolt/writer.h"
 #include "datadir/outfile.h"
@@ -62,8 +63,7 @@ static void draft_done(struct draft *d)
 static int draft_begin(struct draft *d, const char *db, const struct stat *like, struct err *e)
 {
     const char *slash = strrchr(db, '/');
-    d->dir =
-        slash ? str_dup((struct str){db, slash == db ? 1 : (size_t)(slash - db)}) : xstrdup(".");
+    d->dir = file_dir_of(db);
     d->dir_fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->dir_fd < 0)
         return err_set_errno(e, errno, "open %s", d->dir);

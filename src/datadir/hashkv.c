@@ -97,12 +97,12 @@ static int walk_with(struct hashing *h, const struct ctx *ctx, const struct prog
 static int find_kept(struct hashing *h, const struct ctx *ctx, const struct progress *progress,
                      struct scratch *bits, struct err *e)
 {
-    AUTO(keyset_free_auto) struct keyset *keys = keyset_new();
+    AUTO(keyset_free_auto) struct keyset *keys = keyset_new(h->walk.f->path);
     h->keys = keys;
     struct keyset_totals totals;
     const struct keyset_visitor v = {h, remember};
     if (walk_with(h, ctx, progress, collect, e) < 0 ||
-        scratch_init(bits, (size_t)(h->compacted / 8 + 1), e) < 0)
+        scratch_init(bits, (size_t)(h->compacted / 8 + 1), h->walk.f->path, e) < 0)
         return -1;
     h->keep = bits->p;
     return keyset_resolve(keys, &v, &totals, e);

@@ -36,12 +36,14 @@ struct keyset {
     uint64_t added;
     uint64_t chunks; /* in the file */
     int fd;
+    const char *beside;
 };
 
-struct keyset *keyset_new(void)
+struct keyset *keyset_new(const char *beside)
 {
     struct keyset *s = xcalloc(1, sizeof(*s));
     s->fd = -1;
+    s->beside = beside;
     return s;
 }
 
@@ -58,7 +60,7 @@ void keyset_free(struct keyset *s)
 
 static int spill(struct keyset *s, struct chunk *c, struct err *e)
 {
-    if (s->fd < 0 && (s->fd = scratch_open(e)) < 0)
+    if (s->fd < 0 && (s->fd = scratch_open(s->beside, 0, e)) < 0)
         return -1;
     const ssize_t put = pwrite(s->fd, c, sizeof(*c), (off_t)(s->chunks * sizeof(*c)));
     if (put != (ssize_t)sizeof(*c))

@@ -20,7 +20,8 @@ struct keyset;
 /* At most this many flag bits go with an entry. KEYSET_TOMBSTONE ends the key's life. */
 enum { KEYSET_TOMBSTONE = 1, KEYSET_MARK = 2 };
 
-struct keyset *keyset_new(void) NONNULL;
+/* `beside`: the file the keys are of, for scratch_open(); borrowed. */
+struct keyset *keyset_new(const char *beside) NONNULL;
 void keyset_free(struct keyset *s); /* NULL-safe */
 AUTO_DEFINE(struct keyset, keyset_free)
 

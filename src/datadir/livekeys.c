@@ -137,7 +137,7 @@ int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str pref
     struct collecting c = {.prefix = prefix, .exact = exact};
     AUTO(scratch_done) struct scratch entries = {0};
     if (collect(ctx, &c, f, progress, e) < 0 ||
-        scratch_init(&entries, c.n * sizeof(struct livekey), e) < 0)
+        scratch_init(&entries, c.n * sizeof(struct livekey), f->path, e) < 0)
         return -1;
     c.max = c.n;
     c.into = entries.p;

@@ -268,7 +268,7 @@ static int scan_all(const struct ctx *ctx, struct scan *s, struct err *e)
 int scan_db(const struct ctx *ctx, const struct dbfile *f, const struct scan_options *o,
             struct scan_result *out, struct err *e)
 {
-    AUTO(keyset_free_auto) struct keyset *keys = o->keys ? keyset_new() : NULL;
+    AUTO(keyset_free_auto) struct keyset *keys = o->keys ? keyset_new(f->path) : NULL;
     struct scan s = {.walk = dbfile_walk_of(ctx, f, o->progress), .o = o, .keys = keys};
     if (scan_all(ctx, &s, e) < 0)
         return e->code == ERR_CORRUPT ? err_wrap(e, "%s", f->path) : -1;

@@ -31,7 +31,7 @@ static void the_newest_entry_of_every_key_is_found(void **state)
     uint64_t seed = 3, live = 0, marked = 0;
     uint64_t *key_of = xcalloc(ENTRIES, sizeof(*key_of)), *last = xcalloc(KEYS, sizeof(*last));
     char *flags_of = xcalloc(KEYS, 1);
-    AUTO(keyset_free_auto) struct keyset *s = keyset_new();
+    AUTO(keyset_free_auto) struct keyset *s = keyset_new("/tmp/x");
     for (uint64_t i = 0; i < ENTRIES; i++) {
         const uint64_t key = test_below(&seed, 3) == 0 ? 7 : test_below(&seed, KEYS);
         const bool dead = test_below(&seed, 5) == 0, mark = test_below(&seed, 10) == 0;
@@ -65,7 +65,7 @@ static void an_empty_set_and_an_empty_key(void **state)
     (void)state;
     struct err e = {0};
     struct keyset_totals totals;
-    AUTO(keyset_free_auto) struct keyset *none = keyset_new(), *one = keyset_new();
+    AUTO(keyset_free_auto) struct keyset *none = keyset_new("/tmp/x"), *one = keyset_new("/tmp/x");
     assert_ok(keyset_resolve(none, NULL, &totals, &e));
     assert_int_equal(totals.live, 0);
     assert_ok(keyset_add(one, (struct str){0}, 0, &e));
@@ -73,19 +73,34 @@ static void an_empty_set_and_an_empty_key(void **state)
     assert_int_equal(totals.live, 1);
 }
 
+static int add_until_it_spills(const char *beside, struct err *e)
+{
+    AUTO(keyset_free_auto) struct keyset *s = keyset_new(beside);
+    int rc = 0;
+    for (uint64_t i = 0; i < 1000000 && rc == 0; i++)
+        rc = keyset_add(s, (struct str){(const char *)&i, sizeof(i)}, 0, e);
+    return rc;
+}
+
+static void without_a_temporary_folder_the_folder_of_the_file_will_do(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(setenv("TMPDIR", "/no/such/place", 1), 0);
+    assert_ok(add_until_it_spills("/tmp/s.db", &e));
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+}
+
 static void no_room_for_the_temporary_file_is_an_error(void **state)
 {
     (void)state;
     struct err e = {0};
-    AUTO(keyset_free_auto) struct keyset *s = keyset_new();
     assert_int_equal(setenv("TMPDIR", "/no/such/place", 1), 0);
-    int rc = 0;
-    for (uint64_t i = 0; i < 1000000 && rc == 0; i++)
-        rc = keyset_add(s, (struct str){(const char *)&i, sizeof(i)}, 0, &e);
-    assert_int_equal(rc, -1);
-    assert_non_null(strstr(e.text, "/no/such/place"));
+    assert_err(add_until_it_spills("/nor/here/s.db", &e), ERR_NOT_FOUND, "/no/such/place");
+    assert_non_null(strstr(e.text, "in /nor/here"));
     assert_int_equal(unsetenv("TMPDIR"), 0);
 }
 
 TEST_MAIN(TEST(the_newest_entry_of_every_key_is_found), TEST(an_empty_set_and_an_empty_key),
+          TEST(without_a_temporary_folder_the_folder_of_the_file_will_do),
           TEST(no_room_for_the_temporary_file_is_an_error))
