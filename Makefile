@@ -63,8 +63,10 @@ mutants: ## does the policy's test notice when the policy is wrong?
 	@tools/deps packages build test
 	@tools/mutants
 
-test-snapshot-full: build ## the large matrices of the snapshot tools (a quarter of an hour)
-	@tools/deps packages test
+test-snapshot-full: build ## the large matrices of the snapshot tools (half an hour)
+	@tools/deps packages build test
+	@tools/configure build/asan -Dtests=true -Db_sanitize=address,undefined $(WERROR)
+	@ninja -C build/asan --quiet
 	@tools/deps python
 	@tools/deps tool $(TEST_TOOLS)
 	@$(PYTEST) test/full --junit-xml=$(REPORTS)/snapshot-full.xml

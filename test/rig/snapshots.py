@@ -20,6 +20,7 @@ from rig import etcd, ports, tools
 from rig.process import Processes
 
 BINARY = tools.REPOSITORY / "build" / "raftsman"
+SANITIZED = tools.REPOSITORY / "build" / "asan" / "src" / "raftsman"
 USER = ("--user", "root:secret")
 LARGEST_VALUE = 1_400_000  # etcd takes 1.5 MiB for a whole request
 
@@ -88,10 +89,23 @@ def random_changes(gateway, rng, steps, keys=60, leases=()):
     return revision
 
 
-def fill(cluster, rng):
-    """Everything a backend can hold; authentication is on afterwards."""
+def many_keys(gateway, rng, keys, leases):
+    """That many keys in transactions of a hundred; every tenth has a lease, some are gone again."""
+    for first in range(0, keys, 100):
+        ops = []
+        for n in range(first, min(first + 100, keys)):
+            lease = leases[n // 10 % len(leases)] if n % 10 == 0 else 0
+            ops.append(put_op(f"n{n:07}", rng.randbytes(rng.randrange(200)), lease))
+        gateway.txn(ops)
+        if first % 10_000 == 0:
+            gateway.txn([delete_op(f"n{first:07}"), put_op(f"d{first:07}", b"in its place")])
+
+
+def fill(cluster, rng, keys=0):
+    """Everything a backend can hold, and `keys` more; authentication is on afterwards."""
     gateway = Gateway(cluster.endpoints[0])
     leases = [int(gateway.post("lease/grant", {"TTL": 7200})["ID"]) for _ in range(5)]
+    many_keys(gateway, rng, keys, leases[1:])  # the first one is revoked
     random_changes(gateway, rng, 400, leases=leases)
     gateway.put("one", b"1")
     gateway.put("empty", b"")
@@ -122,11 +136,12 @@ def hash_kv(cluster, user=(), revision=0):
     return answer["hash"], answer.get("compact_revision", 0)
 
 
-def run(*words, check=True, **options):
-    """Our binary; its standard output."""
+def run(*words, check=True, binary=BINARY, **options):
+    """Our binary; its standard output. What a sanitizer finds is no exit code of ours."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSMAN_")}
+    env |= {"ASAN_OPTIONS": "exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=99"}
     done = subprocess.run(
-        [BINARY, "snapshot", *map(str, words)],
+        [binary, "snapshot", *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
@@ -248,11 +263,11 @@ def free_url():
     return f"http://127.0.0.1:{ports.free('127.0.0.1')}"
 
 
-def make_source(directory, version, seed=1):
+def make_source(directory, version, seed=1, keys=0):
     """A full snapshot of a real etcd, and what that etcd said about it."""
     path = Path(directory) / f"source-{version}.db"
     with etcd.running(Path(directory) / f"etcd-{version}", version=version) as cluster:
-        fill(cluster, random.Random(seed))
+        fill(cluster, random.Random(seed), keys)
         password = Path(directory) / "password"
         password.write_text("secret\n")
         saved = run_json(
