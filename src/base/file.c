@@ -210,6 +210,10 @@ int file_replace_commit(struct file_replace *f, struct err *e)
         return err_set_errno(e, errno, "sync %s", f->path);
     if (give_name(f, e) < 0)
         return -1;
+    const int fd = f->fd; /* with its lock: from here on the file is anybody's */
+    f->fd = -1;
+    if (close(fd) < 0)
+        return err_set_errno(e, errno, "close %s", f->path);
     if (fsync(f->dir_fd) < 0)
         return err_set_errno(e, errno, "sync directory of %s", f->path);
     return 0;
@@ -222,7 +226,7 @@ void file_replace_done(struct file_replace *f)
     if (f->temp_name) /* while it is locked; best effort: the next run tries again */
         (void)unlinkat(f->dir_fd, f->temp_name, 0);
     if (f->fd >= 0)
-        (void)close(f->fd); /* synced, or its bytes do not matter */
+        (void)close(f->fd); /* not committed: its bytes do not matter */
     if (f->dir_fd >= 0)
         (void)close(f->dir_fd);
     free(f->temp_name);

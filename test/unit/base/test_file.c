@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -187,6 +188,8 @@ static void two_writers_of_one_file_do_not_mix(void **state)
             assert_err(file_replace_begin(&two, path, 0600, &e), ERR_CONFLICT, "another run");
         }
         assert_ok(file_replace_commit(&one, &e));
+        auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), 0); /* it is anybody's now */
     }
     assert_content(path, "one");
     assert_int_equal(entries(), before);
