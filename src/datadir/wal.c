@@ -51,22 +51,28 @@ static int damaged(struct wal_cursor *c, bool forgiven, const char *what, struct
     return err_set(e, ERR_CORRUPT, 0, "offset %" PRIu64 ": %s", c->at, what);
 }
 
-static bool decode_record(struct str bytes, struct wal_record *out, uint32_t *out_crc)
+/* A record as it is stored: its type may be one that nobody knows. */
+struct stored {
+    uint64_t type;
+    uint32_t crc;
+    struct str data;
+};
+
+static bool decode_record(struct str bytes, struct stored *out)
 {
     struct wire w = wire_of(bytes);
     struct wire_field f;
-    *out_crc = 0;
     while (wire_next(&w, &f)) {
         if (f.number <= 2 && f.type != WIRE_VARINT)
             return false;
         if (f.number == 1)
-            out->type = (enum wal_type)f.value;
+            out->type = f.value;
         else if (f.number == 2)
-            *out_crc = (uint32_t)f.value;
+            out->crc = (uint32_t)f.value;
         else if (f.number == 3 && f.type == WIRE_BYTES)
             out->data = f.bytes;
     }
-    return !w.bad && out->type >= WAL_METADATA && out->type <= WAL_SNAPSHOT;
+    return !w.bad;
 }
 
 int wal_next(struct wal_cursor *c, struct wal_record *out, struct err *e)
@@ -86,22 +92,20 @@ int wal_next(struct wal_cursor *c, struct wal_record *out, struct err *e)
     if (n > c->n || n + pad > c->n - begin)
         return damaged(c, c->last, "a record longer than the file", e);
 
-    struct wal_record r = {.offset = c->at};
-    uint32_t crc = 0;
-    if (!decode_record((struct str){(const char *)c->p + begin, n}, &r, &crc))
+    struct stored r = {0};
+    if (!decode_record((struct str){(const char *)c->p + begin, n}, &r))
         return damaged(c, is_torn(c, begin, n + pad), "a record that does not decode", e);
     if (r.type == WAL_CRC) {
-        if (c->crc != 0 && crc != c->crc)
+        if (c->crc != 0 && r.crc != c->crc)
             return damaged(c, false, "a checksum record that does not fit what came before", e);
-        c->crc = crc;
-    } else {
-        const uint32_t now = crc32c(c->crc, r.data.p, r.data.n);
-        if (now != crc)
-            return damaged(c, is_torn(c, begin, n + pad), "the checksum does not match", e);
-        c->crc = now;
+    } else if (crc32c(c->crc, r.data.p, r.data.n) != r.crc) {
+        return damaged(c, is_torn(c, begin, n + pad), "the checksum does not match", e);
     }
+    if (r.type < WAL_METADATA || r.type > WAL_SNAPSHOT)
+        return damaged(c, false, "a record of an unknown type", e); /* written so, not torn */
+    *out = (struct wal_record){(enum wal_type)r.type, r.data, c->at};
+    c->crc = r.crc;
     c->at = begin + n + pad;
-    *out = r;
     return 1;
 }
 
@@ -182,10 +186,27 @@ static int take_entry(struct wal_summary *s, struct str data, struct err *e)
     return 0;
 }
 
-static int take_record(struct wal_summary *s, const struct wal_record *r, struct err *e)
+/* Behind a snapshot that the leader sent, the log goes on after it: what lies between was never
+ * an entry here, and entries before it do not count any more. */
+static int take_snapshot(struct wal_summary *s, struct str data, struct err *e)
+{
+    struct raft_snapshot_point point;
+    if (!wal_snapshot_decode(data, &point))
+        return err_set(e, ERR_CORRUPT, 0, "a snapshot mark that does not decode");
+    if (s->snapshots.n == SNAPSHOTS_MAX)
+        memmove(s->snapshots.v, s->snapshots.v + 1, --s->snapshots.n * sizeof(*s->snapshots.v));
+    vec_push(&s->snapshots, point);
+    if (point.index > s->last_index) {
+        s->first_index = 0;
+        s->last_index = point.index;
+        s->last_term = point.term;
+    }
+    return 0;
+}
+
+int wal_summary_add(struct wal_summary *s, const struct wal_record *r, struct err *e)
 {
     struct wal_metadata metadata;
-    struct raft_snapshot_point point;
     s->records++;
     switch (r->type) {
     case WAL_METADATA:
@@ -203,12 +224,7 @@ static int take_record(struct wal_summary *s, const struct wal_record *r, struct
                    ? 0
                    : err_set(e, ERR_CORRUPT, 0, "a state that does not decode");
     case WAL_SNAPSHOT:
-        if (!wal_snapshot_decode(r->data, &point))
-            return err_set(e, ERR_CORRUPT, 0, "a snapshot mark that does not decode");
-        if (s->snapshots.n == SNAPSHOTS_MAX)
-            memmove(s->snapshots.v, s->snapshots.v + 1, --s->snapshots.n * sizeof(*s->snapshots.v));
-        vec_push(&s->snapshots, point);
-        return 0;
+        return take_snapshot(s, r->data, e);
     case WAL_CRC:
         break;
     }
@@ -234,7 +250,7 @@ static int read_segment(const char *path, struct wal_cursor *c, struct wal_summa
             return err_wrap(e, "%s", path);
         if (got == 0)
             return 0;
-        if (take_record(out, &r, e) < 0)
+        if (wal_summary_add(out, &r, e) < 0)
             return err_wrap(e, "%s: offset %" PRIu64, path, r.offset);
     }
 }
@@ -264,15 +280,15 @@ void wal_summary_done(struct wal_summary *s)
 
 /* --- Writing ------------------------------------------------------------------------------ */
 
-static void add_record(struct buf *out, uint32_t *crc, enum wal_type type, const struct buf *data)
+void wal_add_record(struct buf *out, uint32_t *crc, enum wal_type type, struct str data)
 {
     auto_buf struct buf record = BUF_INIT(RECORD_MAX);
-    if (data)
-        *crc = crc32c(*crc, data->p, data->n);
+    if (type != WAL_CRC)
+        *crc = crc32c(*crc, data.p, data.n);
     wire_put_number(&record, 1, type);
     wire_put_number(&record, 2, *crc);
-    if (data)
-        wire_put_bytes(&record, 3, buf_str(data));
+    if (type != WAL_CRC)
+        wire_put_bytes(&record, 3, data);
     const uint64_t pad = (8 - record.n % 8) % 8;
     const uint64_t frame = htole64(record.n | (pad > 0 ? (0x80 | pad) << 56 : 0));
     buf_add(out, &frame, sizeof(frame));
@@ -294,7 +310,7 @@ static void add_member_entry(struct buf *out, uint32_t *crc, const struct planne
     wire_put_number(&entry, 2, 1); /* term */
     wire_put_number(&entry, 3, index);
     wire_put_bytes(&entry, 4, buf_str(&change));
-    add_record(out, crc, WAL_ENTRY, &entry);
+    wal_add_record(out, crc, WAL_ENTRY, buf_str(&entry));
 }
 
 static void add_snapshot(struct buf *out, uint32_t *crc, uint64_t index, uint64_t term,
@@ -307,7 +323,7 @@ static void add_snapshot(struct buf *out, uint32_t *crc, uint64_t index, uint64_
         membership_conf_state(m, &conf);
         wire_put_bytes(&mark, 3, buf_str(&conf));
     }
-    add_record(out, crc, WAL_SNAPSHOT, &mark);
+    wal_add_record(out, crc, WAL_SNAPSHOT, buf_str(&mark));
 }
 
 void wal_build(const struct membership *m, struct buf *out)
@@ -322,11 +338,11 @@ void wal_build(const struct membership *m, struct buf *out)
     wire_put_number(&state, 2, members[0].id);
     wire_put_number(&state, 3, n); /* commit */
 
-    add_record(out, &crc, WAL_CRC, NULL);
-    add_record(out, &crc, WAL_METADATA, &metadata);
+    wal_add_record(out, &crc, WAL_CRC, (struct str){0});
+    wal_add_record(out, &crc, WAL_METADATA, buf_str(&metadata));
     add_snapshot(out, &crc, 0, 0, NULL);
     for (uint64_t i = 0; i < n; i++)
         add_member_entry(out, &crc, &members[i], i + 1);
-    add_record(out, &crc, WAL_STATE, &state);
+    wal_add_record(out, &crc, WAL_STATE, buf_str(&state));
     add_snapshot(out, &crc, n, 1, m);
 }

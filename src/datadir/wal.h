@@ -38,16 +38,22 @@ struct wal_summary {
     uint64_t segments, bytes, records;
     struct wal_metadata metadata;
     bool has_metadata;
-    struct raft_hard_state state;                /* the last one */
-    uint64_t first_index, last_index, last_term; /* of entries; 0: none */
-    VEC(struct raft_snapshot_point) snapshots;   /* in the order written; at most the last 64 */
-    bool torn;                                   /* etcd will repair the last segment */
+    struct raft_hard_state state;   /* the last one */
+    uint64_t first_index;           /* of the entries behind the last snapshot received; 0: none */
+    uint64_t last_index, last_term; /* of the last entry, or of a snapshot past it; 0: none */
+    VEC(struct raft_snapshot_point) snapshots; /* in the order written; at most the last 64 */
+    bool torn;                                 /* etcd will repair the last segment */
 };
+
+/* Takes one more record into account. ERR_CORRUPT: it does not decode, or not fit those before. */
+NODISCARD int wal_summary_add(struct wal_summary *s, const struct wal_record *r, struct err *e);
 
 /* Reads what is there, up to the first damage. ERR_NOT_FOUND no segment at all · ERR_CORRUPT
  * (*out then holds what came before the damage) · ERR_IO. */
 NODISCARD int wal_read(const char *dir, struct wal_summary *out, struct err *e);
 void wal_summary_done(struct wal_summary *s); /* idempotent */
 
-/* --- The log of a restored member: the records; the file is then zero up to WAL_SEGMENT_BYTES. */
+/* --- Writing. A record at the end of a log whose running checksum is *crc; WAL_CRC has no data. */
+void wal_add_record(struct buf *out, uint32_t *crc, enum wal_type type, struct str data);
+/* The log of a restored member: the records; the file is then zero up to WAL_SEGMENT_BYTES. */
 void wal_build(const struct membership *m, struct buf *out);

@@ -43,17 +43,7 @@ static void framed(struct str bytes)
         const size_t n = (unsigned char)bytes.p[0] % 64;
         const unsigned type = (unsigned char)bytes.p[1] % 5 + 1;
         const struct str data = str_first(str_from(bytes, 2), n);
-        auto_buf struct buf record = BUF_INIT(4096);
-        if (type != WAL_CRC)
-            crc = crc32c(crc, data.p, data.n);
-        wire_put_number(&record, 1, type);
-        wire_put_number(&record, 2, crc);
-        wire_put_bytes(&record, 3, data);
-        const uint64_t pad = (8 - record.n % 8) % 8;
-        const uint64_t frame = record.n | (pad > 0 ? (0x80 | pad) << 56 : 0);
-        buf_add(&log, &frame, 8);
-        buf_add_str(&log, buf_str(&record));
-        buf_add(&log, "\0\0\0\0\0\0\0", pad);
+        wal_add_record(&log, &crc, (enum wal_type)type, data);
         bytes = str_from(bytes, 2 + n);
         records++;
     }

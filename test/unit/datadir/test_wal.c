@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "datadir/wal.h"
 
+#include <endian.h>
+
+#include "base/crc32c.h"
 #include "base/sha256.h"
 #include "datadir/membership.h"
 #include "datadir/snapfile.h"
+#include "datadir/wire.h"
 #include "image.h"
 #include "unit.h"
 
@@ -145,6 +149,89 @@ static void a_record_of_an_impossible_length_is_no_allocation(void **state)
     assert_err(wal_next(&c, &r, &e), ERR_CORRUPT, "ends in a frame");
 }
 
+/* A log of these entries and snapshot marks, in this order. */
+struct step {
+    enum wal_type type; /* 0: no more */
+    uint64_t index;
+};
+
+static void add_step(struct buf *log, uint32_t *crc, const struct step *s)
+{
+    auto_buf struct buf data = BUF_INIT(256);
+    const bool entry = s->type == WAL_ENTRY;
+    wire_put_number(&data, entry ? 2 : 1, entry ? 7 : s->index);
+    wire_put_number(&data, entry ? 3 : 2, entry ? s->index : 7);
+    wal_add_record(log, crc, s->type, buf_str(&data));
+}
+
+static int summarize(const struct step *steps, struct wal_summary *out, struct err *e)
+{
+    auto_buf struct buf log = BUF_INIT(1 << 20);
+    uint32_t crc = 0;
+    for (; steps->type != 0; steps++)
+        add_step(&log, &crc, steps);
+    struct wal_cursor c = {.p = (const uint8_t *)log.p, .n = log.n};
+    struct wal_record r;
+    int got = 0;
+    while ((got = wal_next(&c, &r, e)) > 0)
+        if (wal_summary_add(out, &r, e) < 0)
+            return -1;
+    return got;
+}
+
+static void entries_follow_each_other_or_a_snapshot(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct step steps[6];
+        const char *says; /* NULL: sound */
+        uint64_t first, last;
+    } rows[] = {
+        {"in order", {{WAL_ENTRY, 4}, {WAL_ENTRY, 5}}, NULL, 4, 5},
+        {"overwritten", {{WAL_ENTRY, 4}, {WAL_ENTRY, 5}, {WAL_ENTRY, 4}}, NULL, 4, 4},
+        {"a gap", {{WAL_ENTRY, 4}, {WAL_ENTRY, 6}}, "entry 6 follows 4", 0, 0},
+        {"our own snapshot", {{WAL_ENTRY, 4}, {WAL_SNAPSHOT, 4}, {WAL_ENTRY, 5}}, NULL, 4, 5},
+        {"a received one", {{WAL_ENTRY, 4}, {WAL_SNAPSHOT, 9}, {WAL_ENTRY, 10}}, NULL, 10, 10},
+        {"and nothing yet", {{WAL_ENTRY, 4}, {WAL_SNAPSHOT, 9}}, NULL, 0, 9},
+        {"a gap behind it", {{WAL_SNAPSHOT, 9}, {WAL_ENTRY, 11}}, "entry 11 follows 9", 0, 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct err e = {0};
+        AUTO(wal_summary_done) struct wal_summary s = {0};
+        const bool sound = summarize(rows[i].steps, &s, &e) == 0;
+        if (sound != !rows[i].says || (!sound && !strstr(e.text, rows[i].says)))
+            fail_msg("%s: \"%s\"", rows[i].name, e.text);
+        if (sound && (s.first_index != rows[i].first || s.last_index != rows[i].last))
+            fail_msg("%s: from %d to %d", rows[i].name, (int)s.first_index, (int)s.last_index);
+    }
+}
+
+/* Its checksum is right, so it was written like this: no torn end, not even of the last one. */
+static void a_record_of_an_unknown_type_is_damage(void **state)
+{
+    (void)state;
+    static const uint64_t types[] = {0, 6, UINT64_C(1) << 32 | WAL_ENTRY};
+    static const char zeros[1024];
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        struct err e = {0};
+        auto_buf struct buf record = BUF_INIT(4096), log = BUF_INIT(4096);
+        wire_put_number(&record, 1, types[i]);
+        wire_put_number(&record, 2, crc32c(0, zeros, sizeof(zeros)));
+        wire_put_bytes(&record, 3, (struct str){zeros, sizeof(zeros)});
+        const uint64_t pad = (8 - record.n % 8) % 8;
+        const uint64_t frame = htole64(record.n | (pad > 0 ? (0x80 | pad) << 56 : 0));
+        buf_add(&log, &frame, sizeof(frame));
+        buf_add_str(&log, buf_str(&record));
+        buf_add(&log, zeros, pad);
+        struct wal_cursor c = {.p = (const uint8_t *)log.p, .n = log.n, .last = true};
+        struct wal_record r;
+        assert_err(wal_next(&c, &r, &e), ERR_CORRUPT, "unknown type");
+    }
+}
+
 TEST_MAIN(TEST(a_restored_log_is_byte_for_byte_etcds), TEST(the_snap_file_holds_what_it_says),
           TEST(records_read_back), TEST(torn_ends),
-          TEST(a_record_of_an_impossible_length_is_no_allocation))
+          TEST(a_record_of_an_impossible_length_is_no_allocation),
+          TEST(entries_follow_each_other_or_a_snapshot),
+          TEST(a_record_of_an_unknown_type_is_damage))
