@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A tree is merged with its changes from left to right into a new tree. Where no change falls,
- * the old subtree is grafted in as it is, so the work is the paths to the changes. */
+ * the old subtree is grafted in as it is, so the work is the paths to the changes.
+ *
+ * Nobody has checked the tree before. What is read is checked as it is read; and as the ranges of
+ * the children of a branch follow each other, a node that was gone into has used up the changes in
+ * its range, so that no more nodes are visited than there are changes times levels, even if the
+ * levels of a damaged file all point to the same page. */
 #include "bolt/edit.h"
 
 #include <inttypes.h>
 
 #include "base/mem.h"
 #include "bolt/find.h"
+#include "bolt/order.h"
 
 enum { BUFFER_BYTES = 64 * 1024 }; /* a few pages */
 
@@ -26,21 +32,38 @@ static int apply_first(struct merge *m, struct err *e)
     return c->remove ? 0 : bolt_tree_put(m->tree, c->key, c->value, m->flags, e);
 }
 
-/* Changes below the given key; all that are left without one. */
-static int apply_below(struct merge *m, const struct str *key, struct err *e)
+/* Whether a change is left that falls below this key; p == NULL: above all keys. */
+static bool falls_below(const struct merge *m, struct str key)
 {
-    while (m->n > 0 && (!key || bolt_key_cmp(m->v[0].key, *key) < 0))
+    return m->n > 0 && (!key.p || bolt_key_cmp(m->v[0].key, key) < 0);
+}
+
+static int apply_below(struct merge *m, struct str key, struct err *e)
+{
+    while (falls_below(m, key))
         if (apply_first(m, e) < 0)
             return -1;
     return 0;
 }
 
-static int merge_leaf(struct merge *m, const struct bolt_node *node, const struct str *high,
+static int read_element(const struct bolt_node *node, uint32_t index, const struct bolt_range *r,
+                        struct bolt_element *el, const char **end, struct err *e)
+{
+    const struct str before = el->key;
+    return bolt_element_at(node, index, el, e) < 0 ||
+                   bolt_check_packed(node, el, index, end, e) < 0 ||
+                   bolt_check_order(node, index, before, el->key, r, e) < 0
+               ? -1
+               : 0;
+}
+
+static int merge_leaf(struct merge *m, const struct bolt_node *node, const struct bolt_range *r,
                       struct err *e)
 {
+    const char *end = bolt_data_begin(node);
+    struct bolt_element el = {0};
     for (uint32_t i = 0; i < node->count; i++) {
-        struct bolt_element el;
-        if (bolt_element_at(node, i, &el, e) < 0 || apply_below(m, &el.key, e) < 0)
+        if (read_element(node, i, r, &el, &end, e) < 0 || apply_below(m, el.key, e) < 0)
             return -1;
         if (m->n > 0 && str_eq(m->v[0].key, el.key)) {
             if (apply_first(m, e) < 0)
@@ -51,33 +74,40 @@ static int merge_leaf(struct merge *m, const struct bolt_node *node, const struc
         if (bolt_tree_put(m->tree, el.key, el.value, flags, e) < 0)
             return -1;
     }
-    return apply_below(m, high, e);
+    return apply_below(m, r->high, e);
 }
 
-/* `height` counts from the leaves: 1 is a leaf. Keys of this subtree are below *high. */
 static int merge_node(struct merge *m, const struct bolt_node *node, unsigned height,
-                      const struct str *high, struct err *e)
+                      const struct bolt_range *r, struct err *e);
+
+static int merge_child(struct merge *m, const struct bolt_element *el, unsigned height,
+                       const struct bolt_range *r, struct err *e)
+{
+    struct bolt_node child;
+    if (!falls_below(m, r->high))
+        return bolt_tree_graft(m->tree, height, el->key, el->child, e);
+    if (bolt_node_at(m->b, el->child, &child, e) < 0 || bolt_check_filled(&child, false, e) < 0)
+        return -1;
+    return merge_node(m, &child, height, r, e);
+}
+
+/* `height` counts from the leaves: 1 is a leaf. */
+static int merge_node(struct merge *m, const struct bolt_node *node, unsigned height,
+                      const struct bolt_range *r, struct err *e)
 {
     if (node->leaf != (height == 1))
         return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": leaves at different depths",
                        node->page);
     if (node->leaf)
-        return merge_leaf(m, node, high, e);
-    for (uint32_t i = 0; i < node->count; i++) {
-        struct bolt_element el, next = {0};
-        struct bolt_node child;
-        if (bolt_element_at(node, i, &el, e) < 0 ||
-            (i + 1 < node->count && bolt_element_at(node, i + 1, &next, e) < 0))
+        return merge_leaf(m, node, r, e);
+    const char *end = bolt_data_begin(node);
+    struct bolt_element el = {0}, next = {0};
+    for (uint32_t i = 0; i <= node->count; i++, el = next) {
+        if (i < node->count && read_element(node, i, r, &next, &end, e) < 0)
             return -1;
-        const struct str *end = i + 1 < node->count ? &next.key : high;
-        const bool touched = m->n > 0 && (!end || bolt_key_cmp(m->v[0].key, *end) < 0);
-        if (!touched) {
-            if (bolt_tree_graft(m->tree, height - 1, el.key, el.child, e) < 0)
-                return -1;
-        } else if (bolt_node_at(m->b, el.child, &child, e) < 0 ||
-                   merge_node(m, &child, height - 1, end, e) < 0) {
+        const struct bolt_range child = {el.key, i < node->count ? next.key : r->high};
+        if (i > 0 && merge_child(m, &el, height - 1, &child, e) < 0)
             return -1;
-        }
     }
     return 0;
 }
@@ -90,10 +120,8 @@ static int height_of(const struct bolt *b, struct bolt_node node, unsigned *out,
             return 0;
         }
         struct bolt_element el;
-        if (node.count == 0)
-            return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": a branch without children",
-                           node.page);
-        if (bolt_element_at(&node, 0, &el, e) < 0 || bolt_node_at(b, el.child, &node, e) < 0)
+        if (bolt_check_filled(&node, false, e) < 0 || bolt_element_at(&node, 0, &el, e) < 0 ||
+            bolt_node_at(b, el.child, &node, e) < 0)
             return -1;
     }
     return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": the tree is too deep", node.page);
@@ -102,9 +130,10 @@ static int height_of(const struct bolt *b, struct bolt_node node, unsigned *out,
 static int merge_tree(struct merge *m, const struct bolt_node *top, struct err *e)
 {
     unsigned height = 0;
+    const struct bolt_range all = {0};
     if (height_of(m->b, *top, &height, e) < 0)
         return -1;
-    return merge_node(m, top, height, NULL, e);
+    return merge_node(m, top, height, &all, e);
 }
 
 static int edit_bucket(const struct bolt *b, struct bolt_tree *tree,
@@ -118,7 +147,7 @@ static int edit_bucket(const struct bolt *b, struct bolt_tree *tree,
         return -1;
     if (found && !edit->clear && merge_tree(&m, &old.top, e) < 0)
         return -1;
-    if (apply_below(&m, NULL, e) < 0)
+    if (apply_below(&m, (struct str){0}, e) < 0)
         return -1;
     return bolt_tree_to_bucket(tree, value, out_n, e);
 }
@@ -159,7 +188,7 @@ int bolt_edit(const struct bolt *b, const struct bolt_bucket_edit *edits, size_t
     struct bolt_node root;
     struct bolt_meta meta = b->meta;
     if (bolt_node_at(b, b->meta.root, &root, e) < 0 || merge_tree(&m, &root, e) < 0 ||
-        apply_below(&m, NULL, e) < 0 || bolt_tree_to_page(&r.tree, &meta.root, e) < 0 ||
+        apply_below(&m, (struct str){0}, e) < 0 || bolt_tree_to_page(&r.tree, &meta.root, e) < 0 ||
         bolt_out_flush(&r.out, e) < 0)
         return -1;
     meta.pages = r.out.next;

@@ -7,17 +7,13 @@
 
 #include "base/mem.h"
 #include "bolt/layout.h"
+#include "bolt/order.h"
 
 struct walk {
     const struct bolt *b;
     const struct bolt_visitor *v;
     struct bolt_totals totals;
     uint8_t *seen; /* one bit per page */
-};
-
-/* Keys of a subtree lie in [low, high); high.p == NULL: no bound. */
-struct range {
-    struct str low, high;
 };
 
 /* The problem in *e goes to the visitor. Returns 0 to go on behind it. */
@@ -47,35 +43,6 @@ static int mark_seen(struct walk *w, const struct bolt_node *node, struct err *e
     return 0;
 }
 
-/* bbolt writes the keys and values of a page without gaps, right behind the element array; a
- * damaged position or size breaks this even where it stays inside the page. */
-static int check_packed(const struct bolt_node *node, const struct bolt_element *el, uint32_t index,
-                        const char **end, struct err *e)
-{
-    if (el->key.p != *end)
-        return err_set(e, ERR_CORRUPT, 0,
-                       "page %" PRIu64 ": element %" PRIu32 " does not lie behind the one before",
-                       node->page, index);
-    *end = el->key.p + el->key.n + el->value.n;
-    return 0;
-}
-
-static int check_order(const struct bolt_node *node, uint32_t index, struct str before,
-                       struct str key, const struct range *r, struct err *e)
-{
-    if (before.p && bolt_key_cmp(before, key) >= 0)
-        return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": key %" PRIu32 " is out of order",
-                       node->page, index);
-    if (!before.p && r->low.p && bolt_key_cmp(key, r->low) < 0)
-        return err_set(e, ERR_CORRUPT, 0,
-                       "page %" PRIu64 ": first key is below the branch above it", node->page);
-    if (r->high.p && bolt_key_cmp(key, r->high) >= 0)
-        return err_set(e, ERR_CORRUPT, 0,
-                       "page %" PRIu64 ": key %" PRIu32 " is past the branch above it", node->page,
-                       index);
-    return 0;
-}
-
 /* A node is written to as many pages as it needs. One more was allocated by very old versions. */
 static int check_span(const struct walk *w, const struct bolt_node *node, const char *end,
                       struct err *e)
@@ -94,11 +61,6 @@ static int check_span(const struct walk *w, const struct bolt_node *node, const 
                        "page %" PRIu64 ": %" PRIu64 " overflow pages where %" PRIu64 " are needed",
                        node->page, node->span - 1, needed - 1);
     return 0;
-}
-
-static const char *data_begin(const struct bolt_node *node)
-{
-    return (const char *)node->p + BOLT_HEADER_BYTES + (size_t)node->count * BOLT_ELEMENT_BYTES;
 }
 
 static int walk_bucket(struct walk *w, struct str name, struct str value, uint64_t page,
@@ -122,16 +84,16 @@ static int walk_element(struct walk *w, const struct bolt_node *node, const stru
 }
 
 /* `top`: the tree of buckets, whose elements are buckets. */
-static int walk_leaf(struct walk *w, const struct bolt_node *node, const struct range *r, bool top,
-                     struct err *e)
+static int walk_leaf(struct walk *w, const struct bolt_node *node, const struct bolt_range *r,
+                     bool top, struct err *e)
 {
     struct str before = {0};
-    const char *end = data_begin(node);
+    const char *end = bolt_data_begin(node);
     for (uint32_t i = 0; i < node->count; i++) {
         struct bolt_element el;
-        if (bolt_element_at(node, i, &el, e) < 0 || check_packed(node, &el, i, &end, e) < 0)
+        if (bolt_element_at(node, i, &el, e) < 0 || bolt_check_packed(node, &el, i, &end, e) < 0)
             return report(w, node->page, e);
-        if (check_order(node, i, before, el.key, r, e) < 0 && report(w, node->page, e) < 0)
+        if (bolt_check_order(node, i, before, el.key, r, e) < 0 && report(w, node->page, e) < 0)
             return -1;
         before = el.key;
         if (walk_element(w, node, &el, top, e) < 0 && report(w, node->page, e) < 0)
@@ -140,40 +102,37 @@ static int walk_leaf(struct walk *w, const struct bolt_node *node, const struct 
     return check_span(w, node, end, e) < 0 ? report(w, node->page, e) : 0;
 }
 
-static int walk_page(struct walk *w, uint64_t page, const struct range *r, bool top, int depth,
+static int walk_page(struct walk *w, uint64_t page, const struct bolt_range *r, bool top, int depth,
                      struct err *e);
 
-static int walk_branch(struct walk *w, const struct bolt_node *node, const struct range *r,
+static int walk_branch(struct walk *w, const struct bolt_node *node, const struct bolt_range *r,
                        bool top, int depth, struct err *e)
 {
-    const char *end = data_begin(node);
+    const char *end = bolt_data_begin(node);
     struct bolt_element el = {0}, next = {0};
     for (uint32_t i = 0; i <= node->count; i++, el = next) {
-        if (i < node->count &&
-            (bolt_element_at(node, i, &next, e) < 0 || check_packed(node, &next, i, &end, e) < 0 ||
-             check_order(node, i, el.key, next.key, r, e) < 0))
+        if (i < node->count && (bolt_element_at(node, i, &next, e) < 0 ||
+                                bolt_check_packed(node, &next, i, &end, e) < 0 ||
+                                bolt_check_order(node, i, el.key, next.key, r, e) < 0))
             return report(w, node->page, e);
         if (i == 0)
             continue;
-        const struct range child = {el.key, i < node->count ? next.key : r->high};
+        const struct bolt_range child = {el.key, i < node->count ? next.key : r->high};
         if (walk_page(w, el.child, &child, top, depth + 1, e) < 0)
             return -1;
     }
     return check_span(w, node, end, e) < 0 ? report(w, node->page, e) : 0;
 }
 
-static int walk_node(struct walk *w, const struct bolt_node *node, const struct range *r, bool top,
-                     int depth, struct err *e)
+static int walk_node(struct walk *w, const struct bolt_node *node, const struct bolt_range *r,
+                     bool top, int depth, struct err *e)
 {
-    if (node->count == 0 && (depth > 0 || !node->leaf)) {
-        err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": empty, and not the top of a bucket",
-                node->page);
+    if (bolt_check_filled(node, depth == 0, e) < 0)
         return report(w, node->page, e);
-    }
     return node->leaf ? walk_leaf(w, node, r, top, e) : walk_branch(w, node, r, top, depth, e);
 }
 
-static int walk_page(struct walk *w, uint64_t page, const struct range *r, bool top, int depth,
+static int walk_page(struct walk *w, uint64_t page, const struct bolt_range *r, bool top, int depth,
                      struct err *e)
 {
     const uint64_t size = w->b->meta.page_size;
@@ -196,7 +155,7 @@ static int walk_bucket(struct walk *w, struct str name, struct str value, uint64
     w->totals.buckets++;
     if (w->v->bucket && w->v->bucket(w->v->arg, name, page, e) < 0)
         return -1;
-    const struct range all = {0};
+    const struct bolt_range all = {0};
     if (value.n >= BOLT_BUCKET_BYTES && bolt_get64((const uint8_t *)value.p) != 0)
         return walk_page(w, bolt_get64((const uint8_t *)value.p), &all, false, 0, e);
     struct bolt_node node;
@@ -278,7 +237,7 @@ int bolt_walk(const struct bolt *b, const struct bolt_visitor *v, struct bolt_to
 {
     auto_free uint8_t *seen = xcalloc((size_t)(b->meta.pages / 8 + 1), 1);
     struct walk w = {.b = b, .v = v, .seen = seen, .totals = {.pages_used = 2}};
-    const struct range all = {0};
+    const struct bolt_range all = {0};
     if (walk_page(&w, b->meta.root, &all, true, 0, e) < 0 || walk_freelist(&w, e) < 0)
         return -1;
     *out = w.totals;

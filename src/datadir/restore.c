@@ -93,9 +93,21 @@ static void plan_members(const struct membership *m, struct edits *d)
         qsort(d->members.v, d->members.n, sizeof(*d->members.v), by_key);
 }
 
+/* A sink that can be stopped: a page of the snapshot may be as long as the whole of it. */
+struct edit_output {
+    const struct ctx *ctx;
+    struct outfile *file;
+};
+
+static int write_edit(void *arg, uint64_t offset, const void *bytes, size_t n, struct err *e)
+{
+    const struct edit_output *o = arg;
+    return ctx_check(o->ctx, e) < 0 ? -1 : outfile_sink(o->file, offset, bytes, n, e);
+}
+
 /* Changes what belongs to the old cluster: members, applied index, alarms, a downgrade in
  * progress. Keys, leases, users and versions stay. */
-static int edit_db(const struct restore_options *o, const struct dbfile *src,
+static int edit_db(const struct ctx *ctx, const struct restore_options *o, const struct dbfile *src,
                    const struct restored *r, struct outfile *dst, uint64_t *out_bytes,
                    struct err *e)
 {
@@ -129,7 +141,8 @@ static int edit_db(const struct restore_options *o, const struct dbfile *src,
         {.name = STR("members_removed"), .clear = true},
         {.name = STR("meta"), .v = meta, .n = n_meta},
     };
-    const struct bolt_sink sink = {dst, outfile_sink};
+    struct edit_output output = {ctx, dst};
+    const struct bolt_sink sink = {&output, write_edit};
     struct bolt_meta next;
     if (bolt_edit(&src->bolt, edits, COUNT_OF(edits), &sink, &next, e) < 0)
         return err_wrap(e, "%s", o->snapshot);
@@ -252,7 +265,7 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
     if (outfile_create(&files.db, p.fd, p.path, "snap/db", 0600, bytes, e) < 0)
         return -1;
     if (copy_pages(ctx, src, o->progress, &files.db, e) < 0 ||
-        edit_db(o, src, r, &files.db, &r->bytes, e) < 0 ||
+        edit_db(ctx, o, src, r, &files.db, &r->bytes, e) < 0 ||
         outfile_cut(&files.db, r->bytes, e) < 0 ||
         write_log_and_snap(o->membership, &p, &files, e) < 0 || check_result(ctx, o, &p, e) < 0)
         return -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Pages of a database file. The fuzzer gives damage, not whole files: the input is a list of
  * (offset, byte) pairs over a sound image, or an image itself if it begins like one. Whatever
- * the bytes, reading stays in bounds and ends; what the walk accepts, the other readers accept,
- * and an edit of it is sound again. */
+ * the bytes, reading and editing stay in bounds and end; what the walk accepts, the other readers
+ * accept, and an edit of it is sound again. */
 #include <string.h>
 
 #include "../unit/image.h"
@@ -49,25 +49,33 @@ static int on_problem(void *arg, uint64_t page, const char *what, struct err *e)
     return 0;
 }
 
-/* A walk without a problem: everything in it can be found and changed. */
-static void use(const struct bolt *b, struct buf *image)
+/* A sink with a ceiling: damage may claim any length. */
+static int limited_write(void *arg, uint64_t offset, const void *bytes, size_t n, struct err *e)
+{
+    const struct buf *copy = arg;
+    if (offset + n > copy->max)
+        return err_set(e, ERR_TOO_BIG, 0, "more than %zu bytes", copy->max);
+    return image_write(arg, offset, bytes, n, e);
+}
+
+/* Any file, walked or not, can be asked to change; one without a problem is sound afterwards. */
+static void edit(const struct bolt *b, const struct buf *image, bool sound)
 {
     struct err e = {0};
-    struct bolt_bucket key;
-    struct bolt_element last;
     struct bolt_meta next;
-    if (bolt_find_bucket(b, STR("key"), &key, &e) == 0 && bolt_find_last(&key, &last, &e) == 0) {
-        struct str value;
-        FUZZ_CHECK(bolt_find(&key, last.key, &value, &e) == 0 && str_eq(value, last.value));
-    }
     auto_buf struct buf copy = BUF_INIT(4 * IMAGE_BYTES_MAX);
     FUZZ_CHECK(buf_add(&copy, image->p, (size_t)b->meta.pages * b->meta.page_size));
-    const struct bolt_sink sink = {&copy, image_write};
+    const struct bolt_sink sink = {&copy, limited_write};
     const struct bolt_change change = {.key = STR("\x7f"), .value = STR("new")};
     const struct bolt_bucket_edit edits[] = {{.name = STR("alarm"), .clear = true},
                                              {.name = STR("key"), .v = &change, .n = 1}};
-    if (bolt_edit(b, edits, 2, &sink, &next, &e) < 0)
-        return; /* leaves at different depths are refused here and not by the walk */
+    if (bolt_edit(b, edits, 2, &sink, &next, &e) < 0) {
+        /* Of what the walk accepts, only leaves at different depths are refused. */
+        FUZZ_CHECK(e.code == ERR_CORRUPT || (!sound && e.code == ERR_TOO_BIG));
+        return;
+    }
+    if (!sound)
+        return;
     bolt_meta_encode(&next, next.txid % 2, (uint8_t *)copy.p + next.txid % 2 * next.page_size);
     struct bolt again;
     struct bolt_totals totals;
@@ -76,7 +84,18 @@ static void use(const struct bolt *b, struct buf *image)
     FUZZ_CHECK(again.meta.txid != next.txid || bolt_walk(&again, &strict, &totals, &e) == 0);
 }
 
-static void read_all(struct buf *image)
+/* A walk without a problem: everything in it can be found. */
+static void find(const struct bolt *b)
+{
+    struct err e = {0};
+    struct bolt_bucket key;
+    struct bolt_element last;
+    struct str value;
+    if (bolt_find_bucket(b, STR("key"), &key, &e) == 0 && bolt_find_last(&key, &last, &e) == 0)
+        FUZZ_CHECK(bolt_find(&key, last.key, &value, &e) == 0 && str_eq(value, last.value));
+}
+
+static void read_all(const struct buf *image)
 {
     struct err e = {0};
     struct bolt b;
@@ -99,9 +118,9 @@ static void read_all(struct buf *image)
         (void)!bolt_find_last(&bucket, &last, &e);
         (void)!bolt_find(&bucket, STR("\0\0\0\0\0\0\0\x20_"), &value, &e);
     }
-    if (totals.problems == 0 && b.meta.pages * b.meta.page_size <= IMAGE_BYTES_MAX &&
-        b.meta.txid < UINT64_MAX)
-        use(&b, image);
+    if (totals.problems == 0)
+        find(&b);
+    edit(&b, image, totals.problems == 0 && b.meta.txid < UINT64_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

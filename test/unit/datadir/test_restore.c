@@ -214,6 +214,30 @@ static void a_failed_or_cancelled_restore_leaves_nothing(void **state)
     assert_int_equal(write_snapshot(), 0);
 }
 
+static void cancel_at_the_end(void *arg, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    cancel_fire(arg); /* the snapshot is copied in one step: what comes next is the edit */
+}
+
+static void the_edit_can_be_cancelled_too(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct cancel cancel;
+    assert_ok(cancel_init(&cancel, &e));
+    const struct ctx stopped = ctx_with_cancel(&ctx, &cancel);
+    const struct progress progress = {&cancel, cancel_at_the_end};
+    struct restore_options o = options();
+    o.progress = &progress;
+    auto_free char *says = xasprintf("%s: canceled", snapshot);
+    assert_err(restore_run(&stopped, &o, &r, &e), ERR_CANCELED, says);
+    assert_false(exists(member));
+    cancel_done(&cancel);
+}
+
 static void what_a_killed_run_left_is_replaced(void **state)
 {
     (void)state;
@@ -241,6 +265,7 @@ int main(void)
         TEST(a_restored_member_is_what_was_asked_for),
         TEST(a_bump_moves_the_revision_and_marks_it_compacted),
         TEST(a_failed_or_cancelled_restore_leaves_nothing),
+        TEST(the_edit_can_be_cancelled_too),
         TEST(what_a_killed_run_left_is_replaced),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
