@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/lostpages.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
@@ -54,7 +56,7 @@ static int map_all(struct mapping *m, const char *path, struct err *e)
     if (p == MAP_FAILED)
         return err_set_errno(e, errno, "map %s", path);
     m->p = p;
-    return 0;
+    return lostpages_watch(p, m->n, &m->lost, e);
 }
 
 int mapping_open(struct mapping *m, const char *path, enum mapping_lock lock, struct err *e)
@@ -208,11 +210,31 @@ void mapping_done(struct mapping *m)
     if (!m)
         return;
     ahead_free(TAKE(m->ahead));
+    lostpages_forget(m->lost);
     if (m->p)
         (void)munmap((void *)m->p, m->n);
     if (m->fd >= 0)
         (void)close(m->fd);
     *m = (struct mapping){.fd = -1};
+}
+
+/* The length is asked too: the rest of a page that is cut in the middle reads as zeros, and what
+ * the kernel reads for us, as a write from the mapping does, is no fault. */
+int mapping_check(const struct mapping *m, struct err *e)
+{
+    struct stat st;
+    if (!m->lost)
+        return 0;
+    uint64_t lost = lostpages_first(m->lost);
+    if (fstat(m->fd, &st) < 0)
+        return err_set_errno(e, errno, "stat");
+    if ((uint64_t)st.st_size < m->n && (uint64_t)st.st_size < lost)
+        lost = (uint64_t)st.st_size;
+    return lost == LOSTPAGES_NONE ? 0
+                                  : err_set(e, ERR_IO, 0,
+                                            "cannot be read at offset %" PRIu64
+                                            ": it was cut short or the disk failed",
+                                            lost);
 }
 
 struct mapping_window mapping_window_of(const struct mapping *m)

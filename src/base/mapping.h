@@ -9,12 +9,14 @@
 #include "base/err.h"
 
 struct mapping_ahead;
+struct lostpages;
 
 struct mapping {
     int fd;
     const uint8_t *p; /* NULL for an empty file */
     size_t n;
     struct mapping_ahead *ahead; /* NULL: none */
+    struct lostpages *lost;      /* NULL: not watched, as bytes in memory are not */
 };
 
 enum mapping_lock { MAPPING_SHARED, MAPPING_EXCLUSIVE };
@@ -23,10 +25,15 @@ enum mapping_lock { MAPPING_SHARED, MAPPING_EXCLUSIVE };
  * while it runs, and a file in use is not a file to read. An exclusive lock opens the file for
  * writing too; fd may then be written to.
  * ERR_CONFLICT locked by another process · ERR_INVALID not a regular file · ERR_NOT_FOUND ·
- * ERR_DENIED · ERR_IO. */
+ * ERR_DENIED · ERR_UNAVAILABLE too many are open · ERR_IO. */
 NODISCARD int mapping_open(struct mapping *m, const char *path, enum mapping_lock lock,
                            struct err *e);
 void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
+
+/* A file that is cut short while it is read, or a disk that fails, reads as zeros and not as a
+ * signal. So nothing read counts before this was asked, at the end; and as zeros look like damage,
+ * its error goes before any other. ERR_IO says where. */
+NODISCARD int mapping_check(const struct mapping *m, struct err *e);
 
 /* For one reader that goes through it in order and has work of its own: a thread reads and maps
  * what comes next, and lets go what was left behind. Without the thread it is slower, not wrong.

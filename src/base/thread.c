@@ -33,9 +33,11 @@ int thread_start(struct thread *t, const char *name, void (*run)(void *arg), voi
     if (rc != 0)
         return err_set_errno(e, rc, "thread %s: attributes", name);
 
-    /* A new thread inherits the mask of its creator. */
+    /* A new thread inherits the mask of its creator. Its own faults cannot wait: blocked, they
+     * would end the process before any handler. */
     sigset_t all, before;
     (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGBUS);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&t->id, &attr, enter, t);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

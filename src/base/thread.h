@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Named threads with small stacks and all signals blocked: the main thread alone handles them.
+ * Named threads with small stacks and all signals blocked but SIGBUS, which means the thread that
+ * gets it: the main thread alone handles the others.
  * Locks are pthread mutexes held by scope. */
 #pragma once
 #include <pthread.h>

@@ -2,11 +2,16 @@
 #include "base/mapping.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "unit.h"
 
 static char dir[] = "/tmp/raftsman-mapping-XXXXXX";
@@ -72,7 +77,7 @@ static void a_file_in_use_is_refused(void **state)
 {
     (void)state;
     struct err e = {0};
-    struct mapping m, second;
+    struct mapping m, second, alone;
     assert_ok(file_write_durable(path, STR("x"), 0600, &e));
     auto_close int fd = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
@@ -80,8 +85,9 @@ static void a_file_in_use_is_refused(void **state)
     assert_int_equal(flock(fd, LOCK_UN), 0);
     assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
     assert_ok(mapping_open(&second, path, MAPPING_SHARED, &e)); /* readers do not disturb */
-    assert_err(mapping_open(&second, path, MAPPING_EXCLUSIVE, &e), ERR_CONFLICT, "in use");
+    assert_err(mapping_open(&alone, path, MAPPING_EXCLUSIVE, &e), ERR_CONFLICT, "in use");
     mapping_done(&m);
+    mapping_done(&second);
 }
 
 static void odd_files(void **state)
@@ -97,6 +103,118 @@ static void odd_files(void **state)
     mapping_done(&m);
 }
 
+enum { CUT_SIZE = 8 << 20, CUT_AT = 1234567 };
+
+struct reader {
+    const struct mapping *m;
+    uint64_t sum;
+};
+
+static void read_all(void *arg)
+{
+    struct reader *r = arg;
+    for (size_t i = 0; i < r->m->n; i++)
+        r->sum += r->m->p[i];
+}
+
+static void write_ones(void)
+{
+    struct err e = {0};
+    auto_free char *bytes = xmalloc(CUT_SIZE);
+    memset(bytes, 1, CUT_SIZE);
+    assert_ok(file_write_durable(path, (struct str){bytes, CUT_SIZE}, 0600, &e));
+}
+
+static void a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    write_ones();
+    struct mapping m, other;
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_ok(mapping_open(&other, path, MAPPING_SHARED, &e));
+    mapping_look_ahead(&m, MAPPING_REMEMBER);
+    assert_ok(mapping_check(&m, &e));
+    assert_int_equal(truncate(path, CUT_AT), 0);
+    struct reader here = {.m = &m}, threads[2] = {{.m = &m}, {.m = &m}};
+    struct thread t[2];
+    struct mapping_window w = mapping_window_of(&m);
+    mapping_reach(&w, 0); /* so that the one who looks ahead finds nothing either */
+    for (size_t i = 0; i < COUNT_OF(t); i++)
+        assert_ok(thread_start(&t[i], "reader", read_all, &threads[i], &e));
+    read_all(&here);
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        thread_join(&t[i]);
+        assert_int_equal(threads[i].sum, CUT_AT);
+    }
+    assert_int_equal(here.sum, CUT_AT);
+    assert_err(mapping_check(&m, &e), ERR_IO, "cannot be read at offset 1234567");
+
+    /* It stays lost, although the file is as long again; who has read nothing there, has not. */
+    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    assert_err(mapping_check(&m, &e), ERR_IO, "cut short or the disk failed");
+    assert_ok(mapping_check(&other, &e));
+    mapping_done(&m);
+    mapping_done(&other);
+}
+
+static void a_file_cut_inside_its_last_page_is_an_error_too(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    write_ones();
+    struct mapping m;
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_int_equal(truncate(path, CUT_SIZE - 1), 0);
+    struct reader r = {.m = &m};
+    read_all(&r); /* no fault: the rest of a page is zeros */
+    assert_err(mapping_check(&m, &e), ERR_IO, "at offset 8388607");
+    mapping_done(&m);
+}
+
+/* Of what is not ours, or was sent, the process dies as it would without us. */
+static void other_bus_errors_are_not_swallowed(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    write_ones();
+    for (int sent = 0; sent < 2; sent++) {
+        struct mapping m;
+        (void)signal(SIGBUS, SIG_DFL); /* not what the test framework or a sanitizer makes of it */
+        assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (sent)
+                (void)raise(SIGBUS);
+            const volatile uint8_t *p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, m.fd, CUT_SIZE);
+            (void)*p;
+            _exit(0);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+        mapping_done(&m);
+    }
+}
+
+static void more_files_than_can_be_watched_are_refused(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct mapping m[65];
+    size_t n = 0;
+    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
+    while (n < COUNT_OF(m) && mapping_open(&m[n], path, MAPPING_SHARED, &e) == 0)
+        n++;
+    assert_int_equal(n, COUNT_OF(m) - 1);
+    assert_int_equal(e.code, ERR_UNAVAILABLE);
+    for (size_t i = 0; i < n; i++)
+        mapping_done(&m[i]);
+    assert_ok(mapping_open(&m[0], path, MAPPING_SHARED, &e)); /* places are given back */
+    mapping_done(&m[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +222,10 @@ int main(void)
         TEST(with_somebody_who_looks_ahead_too),
         TEST(a_file_in_use_is_refused),
         TEST(odd_files),
+        TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
+        TEST(a_file_cut_inside_its_last_page_is_an_error_too),
+        TEST(other_bus_errors_are_not_swallowed),
+        TEST(more_files_than_can_be_watched_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -38,7 +38,7 @@ static void a_held_mutex_excludes_and_is_released_with_its_scope(void **state)
 
 struct seen {
     char name[16];
-    bool term_blocked;
+    bool term_blocked, bus_blocked;
 };
 
 static void look_around(void *arg)
@@ -48,6 +48,7 @@ static void look_around(void *arg)
     (void)pthread_getname_np(pthread_self(), s->name, sizeof(s->name));
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
     s->term_blocked = sigismember(&mask, SIGTERM) == 1;
+    s->bus_blocked = sigismember(&mask, SIGBUS) == 1;
 }
 
 static void threads_are_named_and_leave_signals_to_main(void **state)
@@ -62,6 +63,7 @@ static void threads_are_named_and_leave_signals_to_main(void **state)
     thread_join(NULL);
     assert_string_equal(s.name, "a-name-longer-t");
     assert_true(s.term_blocked);
+    assert_false(s.bus_blocked); /* a fault of its own has a handler */
     sigset_t mask;
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
     assert_int_equal(sigismember(&mask, SIGTERM), 0); /* the starter's own mask is back */
