@@ -63,6 +63,24 @@ static int check_span(const struct walk *w, const struct bolt_node *node, const 
     return 0;
 }
 
+/* Tells the visitor of whole pages up to the one that holds the byte before `end`, in pieces. The
+ * first page of a node was told before it was looked at; an inline bucket has none of its own. */
+static int reach_to(struct walk *w, const struct bolt_node *node, uint64_t *reached,
+                    const char *end, struct err *e)
+{
+    enum { PIECE_BYTES = 1024 * 1024 };
+    const uint64_t size = w->b->meta.page_size, used = (uint64_t)(end - (const char *)node->p);
+    const uint64_t most = size > PIECE_BYTES ? size : PIECE_BYTES;
+    while (used > *reached && w->v->reach && node->span > 0) {
+        const uint64_t left = (used - *reached + size - 1) / size * size;
+        const uint64_t part = left < most ? left : most;
+        if (w->v->reach(w->v->arg, node->page * size + *reached, part, e) < 0)
+            return -1;
+        *reached += part;
+    }
+    return 0;
+}
+
 static int walk_bucket(struct walk *w, struct str name, struct str value, uint64_t page,
                        struct err *e);
 
@@ -83,23 +101,32 @@ static int walk_element(struct walk *w, const struct bolt_node *node, const stru
     return w->v->item(w->v->arg, &item, e);
 }
 
-/* `top`: the tree of buckets, whose elements are buckets. */
+/* `top`: the tree of buckets, whose elements are buckets. A value is reached where it begins, and
+ * in all its length only after the visitor had it: what is let go behind the reader has been read
+ * then, however large it is. */
 static int walk_leaf(struct walk *w, const struct bolt_node *node, const struct bolt_range *r,
                      bool top, struct err *e)
 {
     struct str before = {0};
     const char *end = bolt_data_begin(node);
+    uint64_t reached = w->b->meta.page_size;
     for (uint32_t i = 0; i < node->count; i++) {
         struct bolt_element el;
         if (bolt_element_at(node, i, &el, e) < 0 || bolt_check_packed(node, &el, i, &end, e) < 0)
             return report(w, node->page, e);
+        if (reach_to(w, node, &reached, el.key.p + 1, e) < 0)
+            return -1;
         if (bolt_check_order(node, i, before, el.key, r, e) < 0 && report(w, node->page, e) < 0)
             return -1;
         before = el.key;
         if (walk_element(w, node, &el, top, e) < 0 && report(w, node->page, e) < 0)
             return -1;
+        if (reach_to(w, node, &reached, end, e) < 0)
+            return -1;
     }
-    return check_span(w, node, end, e) < 0 ? report(w, node->page, e) : 0;
+    if (check_span(w, node, end, e) < 0 && report(w, node->page, e) < 0)
+        return -1;
+    return reach_to(w, node, &reached, (const char *)node->p + node->n, e);
 }
 
 static int walk_page(struct walk *w, uint64_t page, const struct bolt_range *r, bool top, int depth,
@@ -109,19 +136,24 @@ static int walk_branch(struct walk *w, const struct bolt_node *node, const struc
                        bool top, int depth, struct err *e)
 {
     const char *end = bolt_data_begin(node);
+    uint64_t reached = w->b->meta.page_size;
     struct bolt_element el = {0}, next = {0};
     for (uint32_t i = 0; i <= node->count; i++, el = next) {
         if (i < node->count && (bolt_element_at(node, i, &next, e) < 0 ||
                                 bolt_check_packed(node, &next, i, &end, e) < 0 ||
                                 bolt_check_order(node, i, el.key, next.key, r, e) < 0))
             return report(w, node->page, e);
+        if (reach_to(w, node, &reached, end, e) < 0)
+            return -1;
         if (i == 0)
             continue;
         const struct bolt_range child = {el.key, i < node->count ? next.key : r->high};
         if (walk_page(w, el.child, &child, top, depth + 1, e) < 0)
             return -1;
     }
-    return check_span(w, node, end, e) < 0 ? report(w, node->page, e) : 0;
+    if (check_span(w, node, end, e) < 0 && report(w, node->page, e) < 0)
+        return -1;
+    return reach_to(w, node, &reached, (const char *)node->p + node->n, e);
 }
 
 static int walk_node(struct walk *w, const struct bolt_node *node, const struct bolt_range *r,

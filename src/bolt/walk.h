@@ -21,7 +21,9 @@ struct bolt_visitor {
     /* What is wrong, in words that name the page. 0: go on behind the damage, which is skipped.
      * Without this callback the first problem ends the walk with ERR_CORRUPT. */
     int (*problem)(void *arg, uint64_t page, const char *what, struct err *e);
-    /* The walk is about to read these bytes: for read-ahead, progress, cancellation. */
+    /* Where the walk is: for read-ahead, progress, cancellation, and to let go what lies behind.
+     * Every page in use is told once, in pieces of at most a MiB or a page; those of an overflowing
+     * node one by one as its elements are reached, the inside of a large value right after it. */
     int (*reach)(void *arg, uint64_t offset, uint64_t bytes, struct err *e);
 };
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/vec.h"
 #include "bolt/layout.h"
 #include "image.h"
 #include "unit.h"
@@ -211,7 +212,70 @@ static void a_stored_freelist_must_fit_the_tree(void **state)
     }
 }
 
+/* What happened in a walk: a piece was reached, or an item given. */
+struct event {
+    uint64_t offset, bytes; /* bytes 0: an item, whose value begins at offset */
+};
+struct trace {
+    const uint8_t *file;
+    VEC(struct event) events;
+};
+
+static int trace_reach(void *arg, uint64_t offset, uint64_t bytes, struct err *e)
+{
+    (void)e;
+    vec_push(&((struct trace *)arg)->events, (struct event){offset, bytes});
+    return 0;
+}
+
+static int trace_item(void *arg, const struct bolt_item *item, struct err *e)
+{
+    struct trace *t = arg;
+    return trace_reach(t, (uint64_t)((const uint8_t *)item->value.p - t->file), 0, e);
+}
+
+/* Values of 3 MiB and one of 5000 bytes on pages of 1 KiB, between small ones. */
+static void large_values_are_reached_piece_by_piece_around_the_visitor(void **state)
+{
+    (void)state;
+    enum { LARGE = 3 << 20, PIECE_MAX = 1 << 20 };
+    auto_free char *large = xcalloc(1, LARGE);
+    const struct image_item items[] = {{"b", BYTES("a"), BYTES("small")},
+                                       {"b", BYTES("b"), {large, LARGE}},
+                                       {"b", BYTES("c"), {large, LARGE}},
+                                       {"b", BYTES("d"), {large, 5000}},
+                                       {"b", BYTES("e"), BYTES("small again")}};
+    auto_buf struct buf image = image_of(items, COUNT_OF(items), 1024);
+    struct err e = {0};
+    struct bolt b;
+    struct bolt_totals totals;
+    struct trace t = {.file = (const uint8_t *)image.p};
+    const struct bolt_visitor v = {.arg = &t, .item = trace_item, .reach = trace_reach};
+    assert_ok(bolt_open(&b, image.p, image.n, &e));
+    assert_ok(bolt_walk(&b, &v, &totals, &e));
+    auto_free uint8_t *told = xcalloc(b.meta.pages, 1);
+    size_t items_seen = 0, told_pages = 0;
+    for (size_t i = 0; i < t.events.n; i++) {
+        const struct event ev = t.events.v[i];
+        if (ev.bytes == 0) { /* told up to where it begins, and not what follows */
+            assert_int_equal(told[ev.offset / 1024], 1);
+            if (items[items_seen++].value.n > 1024)
+                assert_int_equal(told[ev.offset / 1024 + 1], 0);
+            continue;
+        }
+        assert_true(ev.bytes <= PIECE_MAX && ev.bytes % 1024 == 0 && ev.offset % 1024 == 0);
+        for (uint64_t page = ev.offset / 1024; page < (ev.offset + ev.bytes) / 1024; page++) {
+            assert_int_equal(told[page]++, 0);
+            told_pages++;
+        }
+    }
+    assert_int_equal(items_seen, COUNT_OF(items));
+    assert_int_equal(told_pages + 2, totals.pages_used); /* the meta pages are not walked */
+    vec_done(&t.events);
+}
+
 TEST_MAIN(TEST(a_sound_file_is_seen_whole), TEST(damage_is_found_and_named),
           TEST(keys_out_of_order_or_range_are_found),
           TEST(without_a_listener_the_first_problem_ends_it),
-          TEST(a_stored_freelist_must_fit_the_tree))
+          TEST(a_stored_freelist_must_fit_the_tree),
+          TEST(large_values_are_reached_piece_by_piece_around_the_visitor))
