@@ -129,6 +129,8 @@ static int print_kvs(const struct livekeys *keys, int output, bool values, struc
         if (flush_when_full(&out, e) < 0)
             return -1;
     }
+    if (dbfile_check(keys->f, e) < 0)
+        return -1;
     if (form) {
         end_list(&out, form, "kvs", keys->n == 0);
         buf_add_c(&out, form->end);

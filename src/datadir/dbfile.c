@@ -22,11 +22,17 @@ int dbfile_open(struct dbfile *f, const char *path, enum mapping_lock lock, stru
     f->path = xstrdup(path);
     f->has_hash = dbfile_size_has_hash(f->map.n);
     f->n = f->map.n - (f->has_hash ? SHA256_BYTES : 0);
-    if (bolt_open(&f->bolt, f->map.p, f->n, e) < 0) {
+    const int rc = bolt_open(&f->bolt, f->map.p, f->n, e);
+    if (mapping_check(&f->map, e) < 0 || rc < 0) {
         dbfile_done(f);
         return err_wrap(e, "%s", path);
     }
     return 0;
+}
+
+int dbfile_check(const struct dbfile *f, struct err *e)
+{
+    return mapping_check(&f->map, e) < 0 ? err_wrap(e, "%s", f->path) : 0;
 }
 
 void dbfile_done(struct dbfile *f)
@@ -73,7 +79,10 @@ int dbfile_hash_check(struct dbfile_hash *h, struct err *e)
     if (h->canceled)
         return ctx_check(h->ctx, e);
     const uint8_t *want = h->f->map.p + h->f->n;
-    if (memcmp(want, h->sum, SHA256_BYTES) == 0)
+    const bool same = memcmp(want, h->sum, SHA256_BYTES) == 0;
+    if (mapping_check(&h->f->map, e) < 0)
+        return -1;
+    if (same)
         return 0;
     char has[SHA256_HEX_MAX], says[SHA256_HEX_MAX];
     return err_set(e, ERR_CORRUPT, 0, "SHA-256 of the content is %s, the file ends in %s",

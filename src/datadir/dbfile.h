@@ -28,6 +28,10 @@ NODISCARD int dbfile_open(struct dbfile *f, const char *path, enum mapping_lock 
                           struct err *e);
 void dbfile_done(struct dbfile *f); /* idempotent */
 
+/* mapping_check() with the file's name. Every function here that reads a struct dbfile asks it
+ * before it returns, on failure too; who reads on by itself asks again. ERR_IO. */
+NODISCARD int dbfile_check(const struct dbfile *f, struct err *e);
+
 /* Whether a file of this size ends in a SHA-256: database pages are multiples of 512 bytes. */
 bool dbfile_size_has_hash(uint64_t size);
 
@@ -43,7 +47,8 @@ struct dbfile_hash {
 NODISCARD int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx,
                                 const struct dbfile *f, struct err *e);
 void dbfile_hash_stop(struct dbfile_hash *h); /* waits; idempotent, for early exits */
-/* Waits, and compares with the file's last 32 bytes. ERR_CORRUPT names both. */
+/* Waits, and compares with the file's last 32 bytes. ERR_CORRUPT names both · ERR_IO ·
+ * ERR_CANCELED. */
 NODISCARD int dbfile_hash_check(struct dbfile_hash *h, struct err *e);
 
 /* --- Walking it. */

@@ -92,7 +92,11 @@ static int rewrite(const struct ctx *ctx, const struct dbfile *src, const struct
         .arg = &r, .bucket = rewrite_bucket, .item = rewrite_item, .reach = dbfile_reach};
     struct bolt_totals totals;
     uint64_t pages = 0;
-    if (bolt_walk(&src->bolt, &v, &totals, e) < 0 || bolt_writer_finish(writer, &pages, e) < 0)
+    const bool failed =
+        bolt_walk(&src->bolt, &v, &totals, e) < 0 || bolt_writer_finish(writer, &pages, e) < 0;
+    if (dbfile_check(src, e) < 0)
+        return -1;
+    if (failed)
         return err_wrap(e, "%s", src->path);
     *out_crc = r.crc;
     *out_bytes = pages * src->bolt.meta.page_size;

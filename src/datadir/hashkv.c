@@ -145,7 +145,10 @@ int hashkv_of(const struct ctx *ctx, const struct dbfile *f, int64_t revision,
               const struct progress *progress, struct hashkv *out, struct err *e)
 {
     struct hashing h = {.walk = {.f = f}, .revision = revision};
-    if (hash_file(&h, ctx, progress, e) < 0)
+    const int rc = hash_file(&h, ctx, progress, e);
+    if (dbfile_check(f, e) < 0)
+        return -1;
+    if (rc < 0)
         return err_wrap(e, "%s", f->path);
     *out = (struct hashkv){h.hash, h.revision, h.compact};
     return 0;

@@ -10,6 +10,6 @@ struct hashkv {
 };
 
 /* revision 0: the latest. ERR_INVALID in the future · ERR_EXPIRED compacted · ERR_CORRUPT ·
- * ERR_CANCELED · ERR_IO (temporary file). */
+ * ERR_CANCELED · ERR_IO (also of the temporary file). */
 NODISCARD int hashkv_of(const struct ctx *ctx, const struct dbfile *f, int64_t revision,
                         const struct progress *progress, struct hashkv *out, struct err *e);

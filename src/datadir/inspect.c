@@ -94,7 +94,7 @@ static int read_db(const struct ctx *ctx, const char *path, const struct progres
         return noted(i, "snap/db", e) ? 0 : -1;
     i->has_db = true;
     read_members(&f, i);
-    return 0;
+    return dbfile_check(&f, e);
 }
 
 static bool wal_knows(const struct wal_summary *w, struct raft_snapshot_point at)

@@ -131,8 +131,8 @@ static size_t keep_newest(const struct dbfile *f, struct livekey *v, size_t n)
     return kept;
 }
 
-int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str prefix, bool exact,
-                  const struct progress *progress, struct livekeys *out, struct err *e)
+static int find(const struct ctx *ctx, const struct dbfile *f, struct str prefix, bool exact,
+                const struct progress *progress, struct livekeys *out, struct err *e)
 {
     struct collecting c = {.prefix = prefix, .exact = exact};
     AUTO(scratch_done) struct scratch entries = {0};
@@ -145,6 +145,18 @@ int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str pref
         return -1;
     *out = (struct livekeys){.f = f, .entries = entries, .n = keep_newest(f, c.into, c.max)};
     entries.p = NULL; /* handed over */
+    return 0;
+}
+
+int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str prefix, bool exact,
+                  const struct progress *progress, struct livekeys *out, struct err *e)
+{
+    AUTO(livekeys_done) struct livekeys found = {0};
+    const int rc = find(ctx, f, prefix, exact, progress, &found, e);
+    if (dbfile_check(f, e) < 0 || rc < 0)
+        return -1;
+    *out = found;
+    found = (struct livekeys){0}; /* handed over */
     return 0;
 }
 
@@ -183,5 +195,5 @@ int livekeys_diff(const struct livekeys *a, const struct livekeys *b,
         i += order <= 0;
         k += order >= 0;
     }
-    return 0;
+    return dbfile_check(a->f, e) < 0 || dbfile_check(b->f, e) < 0 ? -1 : 0;
 }

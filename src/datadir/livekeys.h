@@ -15,18 +15,19 @@ struct livekeys {
 };
 
 /* Keys that begin with prefix; an exact match only if `exact`. ERR_CORRUPT · ERR_CANCELED ·
- * ERR_IO (temporary file). */
+ * ERR_IO (also of the temporary file). */
 NODISCARD int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str prefix,
                             bool exact, const struct progress *progress, struct livekeys *out,
                             struct err *e);
 void livekeys_done(struct livekeys *k); /* idempotent */
 
-struct mvcc_kv livekeys_at(const struct livekeys *k, size_t i); /* borrowed from the file */
+/* Borrowed from the file. After the last one, dbfile_check() says whether they count. */
+struct mvcc_kv livekeys_at(const struct livekeys *k, size_t i);
 
 /* --- What became of the keys between two files. */
 enum diff_kind { DIFF_ADDED, DIFF_CHANGED, DIFF_REMOVED };
 
-/* In key order; changed means another value or another lease. */
+/* In key order; changed means another value or another lease. What `found` says · ERR_IO. */
 NODISCARD int livekeys_diff(const struct livekeys *a, const struct livekeys *b,
                             int (*found)(void *arg, enum diff_kind kind, struct str key,
                                          struct err *e),

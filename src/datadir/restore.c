@@ -240,7 +240,7 @@ static int plan_revisions(const struct restore_options *o, const struct dbfile *
     struct db_meta meta;
     int64_t last = 0;
     if (db_meta_read(&src->bolt, &meta, e) < 0 || db_last_revision_read(&src->bolt, &last, e) < 0)
-        return -1;
+        return err_wrap(e, "%s", o->snapshot);
     r->revision = r->next_revision = db_current_revision(&meta, last);
     if (o->bump_revision == 0)
         return 0;
@@ -269,12 +269,23 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
         outfile_cut(&files.db, r->bytes, e) < 0 ||
         write_log_and_snap(o->membership, &p, &files, e) < 0 || check_result(ctx, o, &p, e) < 0)
         return -1;
-    /* Nothing that the hash covers is trusted before it matched. */
+    /* Nothing that the hash covers is trusted before it matched, nothing at all if it could not
+     * be read. */
     if (hash && dbfile_hash_check(hash, e) < 0)
         return err_wrap(e, "%s", o->snapshot);
-    if (outputs_sync(&files, e) < 0 || ctx_check(ctx, e) < 0)
+    if (dbfile_check(src, e) < 0 || outputs_sync(&files, e) < 0 || ctx_check(ctx, e) < 0)
         return -1;
     return partial_commit(&p, e);
+}
+
+static int hash_and_build(const struct ctx *ctx, const struct restore_options *o,
+                          const struct dbfile *src, struct restored *r, struct err *e)
+{
+    AUTO(dbfile_hash_stop) struct dbfile_hash hash = {0};
+    const bool check = src->has_hash && !o->skip_hash_check;
+    if (check && dbfile_hash_start(&hash, ctx, src, e) < 0)
+        return -1;
+    return build(ctx, o, src, check ? &hash : NULL, r, e);
 }
 
 int restore_run(const struct ctx *ctx, const struct restore_options *o, struct restored *out,
@@ -291,15 +302,10 @@ int restore_run(const struct ctx *ctx, const struct restore_options *o, struct r
                        "%s: has no hash at its end; --skip-hash-check restores a database file "
                        "copied from a data directory",
                        o->snapshot);
-    if (plan_revisions(o, &src, &r, e) < 0)
-        return err_wrap(e, "%s", o->snapshot);
-
-    AUTO(dbfile_hash_stop) struct dbfile_hash hash = {0};
-    const bool check = src.has_hash && !o->skip_hash_check;
-    if (check && dbfile_hash_start(&hash, ctx, &src, e) < 0)
-        return -1;
-    if (build(ctx, o, &src, check ? &hash : NULL, &r, e) < 0)
-        return -1;
-    *out = r;
-    return 0;
+    if (plan_revisions(o, &src, &r, e) == 0 && hash_and_build(ctx, o, &src, &r, e) == 0) {
+        *out = r;
+        return 0;
+    }
+    (void)!dbfile_check(&src, e); /* then that is why */
+    return -1;
 }

@@ -270,7 +270,10 @@ int scan_db(const struct ctx *ctx, const struct dbfile *f, const struct scan_opt
 {
     AUTO(keyset_free_auto) struct keyset *keys = o->keys ? keyset_new(f->path) : NULL;
     struct scan s = {.walk = dbfile_walk_of(ctx, f, o->progress), .o = o, .keys = keys};
-    if (scan_all(ctx, &s, e) < 0)
+    const int rc = scan_all(ctx, &s, e);
+    if (dbfile_check(f, e) < 0)
+        return -1;
+    if (rc < 0)
         return e->code == ERR_CORRUPT ? err_wrap(e, "%s", f->path) : -1;
     *out = s.r;
     return 0;

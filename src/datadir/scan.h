@@ -28,6 +28,6 @@ struct scan_result {
     struct db_meta meta;
 };
 
-/* ERR_CORRUPT · ERR_CANCELED · ERR_IO (temporary file). */
+/* ERR_CORRUPT · ERR_CANCELED · ERR_IO (also of the temporary file). */
 NODISCARD int scan_db(const struct ctx *ctx, const struct dbfile *f, const struct scan_options *o,
                       struct scan_result *out, struct err *e);

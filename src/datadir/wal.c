@@ -231,28 +231,33 @@ int wal_summary_add(struct wal_summary *s, const struct wal_record *r, struct er
     return 0;
 }
 
+static int read_records(const struct mapping *map, struct wal_cursor *c, struct wal_summary *out,
+                        struct err *e)
+{
+    struct mapping_window window = mapping_window_of(map);
+    for (;;) {
+        struct wal_record r = {0};
+        mapping_reach(&window, c->at);
+        const int got = wal_next(c, &r, e);
+        if (got <= 0)
+            return got;
+        if (wal_summary_add(out, &r, e) < 0)
+            return err_wrap(e, "offset %" PRIu64, r.offset);
+    }
+}
+
 static int read_segment(const char *path, struct wal_cursor *c, struct wal_summary *out,
                         struct err *e)
 {
     AUTO(mapping_done) struct mapping map = {.fd = -1};
     if (mapping_open(&map, path, MAPPING_SHARED, e) < 0)
         return -1;
-    struct mapping_window window = mapping_window_of(&map);
     c->p = map.p;
     c->n = map.n;
     c->at = 0;
     out->bytes += map.n;
-    for (;;) {
-        struct wal_record r = {0};
-        mapping_reach(&window, c->at);
-        const int got = wal_next(c, &r, e);
-        if (got < 0)
-            return err_wrap(e, "%s", path);
-        if (got == 0)
-            return 0;
-        if (wal_summary_add(out, &r, e) < 0)
-            return err_wrap(e, "%s: offset %" PRIu64, path, r.offset);
-    }
+    const int rc = read_records(&map, c, out, e);
+    return mapping_check(&map, e) < 0 || rc < 0 ? err_wrap(e, "%s", path) : 0;
 }
 
 int wal_read(const char *dir, struct wal_summary *out, struct err *e)

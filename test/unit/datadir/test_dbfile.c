@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A database file that is cut short while it is read: everything that reads one says so, and
+ * neither dies nor takes the zeros for damage. */
+#include "datadir/dbfile.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "datadir/defrag.h"
+#include "datadir/hashkv.h"
+#include "datadir/livekeys.h"
+#include "datadir/membership.h"
+#include "datadir/restore.h"
+#include "datadir/scan.h"
+#include "datadir/wire.h"
+#include "image.h"
+#include "unit.h"
+
+enum { ENTRIES = 12, VALUE_BYTES = 1400 * 1000, CUT_AT = 3 * 4096 + 100 };
+
+static char dir[] = "/tmp/raftsman-dbfile-XXXXXX";
+static char *path, *data_dir;
+static struct ctx ctx;
+
+static void write_db(void)
+{
+    static uint8_t revisions[ENTRIES][MVCC_PUT_KEY_BYTES];
+    struct buf values[ENTRIES];
+    struct image_item items[ENTRIES + 2];
+    struct err e = {0};
+    auto_free char *large = xcalloc(1, VALUE_BYTES);
+    size_t n = 0;
+    for (int i = 0; i < ENTRIES; i++) {
+        values[i] = BUF_INIT(2 * VALUE_BYTES);
+        mvcc_revision_encode(i + 2, revisions[i]);
+        wire_put_bytes(&values[i], 1, STR("key"));
+        wire_put_number(&values[i], 2, 2);
+        wire_put_number(&values[i], 3, (uint64_t)i + 2);
+        wire_put_number(&values[i], 4, (uint64_t)i + 1);
+        wire_put_bytes(&values[i], 5, (struct str){large, VALUE_BYTES});
+        items[n++] = (struct image_item){
+            "key", {(const char *)revisions[i], MVCC_PUT_KEY_BYTES}, buf_str(&values[i])};
+    }
+    items[n++] = (struct image_item){"meta", BYTES("consistent_index"), BYTES("\0\0\0\0\0\0\1\0")};
+    items[n++] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\x09")};
+    auto_buf struct buf image = image_of(items, n, 4096);
+    for (int i = 0; i < ENTRIES; i++)
+        buf_done(&values[i]);
+    assert_ok(file_write_durable(path, buf_str(&image), 0600, &e));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    json_setup();
+    ctx = ctx_root(&clock_real, NULL);
+    if (!mkdtemp(dir))
+        return -1;
+    path = xasprintf("%s/db", dir);
+    data_dir = xasprintf("%s/data", dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    free(path);
+    free(data_dir);
+    return rmdir(dir);
+}
+
+static void cut(void *arg, uint64_t done, uint64_t total)
+{
+    (void)arg;
+    (void)done;
+    (void)total;
+    (void)!truncate(path, CUT_AT);
+}
+
+static const struct progress cutting = {NULL, cut};
+
+static int try_scan(const struct dbfile *f, struct err *e)
+{
+    struct scan_result r;
+    const struct scan_options o = {.hash = true, .keys = true, .strict = true};
+    return scan_db(&ctx, f, &o, &r, e);
+}
+
+static int ignore_problem(void *arg, uint64_t page, const char *what, struct err *e)
+{
+    (void)arg;
+    (void)page;
+    (void)what;
+    (void)e;
+    return 0;
+}
+
+static int try_verify(const struct dbfile *f, struct err *e)
+{
+    struct scan_result r;
+    const struct scan_options o = {.strict = true, .problem = ignore_problem};
+    return scan_db(&ctx, f, &o, &r, e);
+}
+
+static int try_hashkv(const struct dbfile *f, struct err *e)
+{
+    struct hashkv h;
+    return hashkv_of(&ctx, f, 0, NULL, &h, e);
+}
+
+static int try_livekeys(const struct dbfile *f, struct err *e)
+{
+    AUTO(livekeys_done) struct livekeys keys = {0};
+    return livekeys_find(&ctx, f, STR("k"), false, NULL, &keys, e);
+}
+
+static int try_sha256(const struct dbfile *f, struct err *e)
+{
+    AUTO(dbfile_hash_stop) struct dbfile_hash hash = {0};
+    struct dbfile hashed = *f; /* its last bytes taken for a hash */
+    hashed.n -= SHA256_BYTES;
+    return dbfile_hash_start(&hash, &ctx, &hashed, e) < 0 ? -1 : dbfile_hash_check(&hash, e);
+}
+
+static void whoever_reads_a_file_that_was_cut_short_says_so(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int (*try)(const struct dbfile *f, struct err *e);
+    } rows[] = {
+        {"scan", try_scan},         {"verify", try_verify}, {"hashkv", try_hashkv},
+        {"livekeys", try_livekeys}, {"sha256", try_sha256},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct err e = {0};
+        write_db();
+        AUTO(dbfile_done) struct dbfile f = {0};
+        assert_ok(dbfile_open(&f, path, MAPPING_SHARED, &e));
+        assert_int_equal(truncate(path, CUT_AT), 0);
+        if (rows[i].try(&f, &e) == 0 || e.code != ERR_IO || !strstr(e.text, "cut short"))
+            fail_msg("%s: %s \"%s\"", rows[i].name, err_code_name(e.code), e.text);
+    }
+}
+
+static void a_restore_of_it_leaves_nothing(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct stat st;
+    AUTO(membership_done) struct membership m = {0};
+    assert_ok(membership_parse("n1", "n1=http://h:1", "t", "http://h:1", &m, &e));
+    const struct restore_options o = {.snapshot = path,
+                                      .data_dir = data_dir,
+                                      .membership = &m,
+                                      .skip_hash_check = true,
+                                      .progress = &cutting};
+    write_db();
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_IO, "cut short");
+    assert_int_equal(stat(data_dir, &st), -1);
+}
+
+static void a_defragmentation_of_it_leaves_the_rest_of_it(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct defragmented d;
+    struct stat st;
+    write_db();
+    assert_err(defrag_run(&ctx, path, &cutting, &d, &e), ERR_IO, "cut short");
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, CUT_AT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(whoever_reads_a_file_that_was_cut_short_says_so),
+        TEST(a_restore_of_it_leaves_nothing),
+        TEST(a_defragmentation_of_it_leaves_the_rest_of_it),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
