@@ -49,8 +49,8 @@ static void hash_run(void *arg)
     struct mapping_window window = mapping_window_of(&h->f->map);
     AUTO(sha256_free_auto) struct sha256 *sha = sha256_new();
     for (size_t at = 0; at < h->f->n; at += HASH_STEP_BYTES) {
-        if (ctx_canceled(h->ctx)) {
-            h->canceled = true;
+        if (ctx_canceled(h->ctx) || atomic_load(&h->stop)) {
+            h->ended_early = true;
             break;
         }
         const size_t left = h->f->n - at;
@@ -70,13 +70,14 @@ int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx, const struct
 
 void dbfile_hash_stop(struct dbfile_hash *h)
 {
+    atomic_store(&h->stop, true);
     thread_join(&h->thread);
 }
 
 int dbfile_hash_check(struct dbfile_hash *h, struct err *e)
 {
     thread_join(&h->thread);
-    if (h->canceled)
+    if (h->ended_early)
         return ctx_check(h->ctx, e);
     const uint8_t *want = h->f->map.p + h->f->n;
     const bool same = memcmp(want, h->sum, SHA256_BYTES) == 0;

@@ -2,6 +2,8 @@
  * An etcd database in a file: a snapshot with its trailing SHA-256, or the `db` of a data
  * directory without one. Read through a mapping whose pages are let go behind the reader. */
 #pragma once
+#include <stdatomic.h>
+
 #include "base/mapping.h"
 #include "base/sha256.h"
 #include "base/thread.h"
@@ -40,13 +42,14 @@ struct dbfile_hash {
     const struct ctx *ctx;
     const struct dbfile *f;
     struct thread thread;
+    atomic_bool stop; /* the result is not wanted any more */
     unsigned char sum[SHA256_BYTES];
-    bool canceled;
+    bool ended_early;
 };
 
 NODISCARD int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx,
                                 const struct dbfile *f, struct err *e);
-void dbfile_hash_stop(struct dbfile_hash *h); /* waits; idempotent, for early exits */
+void dbfile_hash_stop(struct dbfile_hash *h); /* ends it at once; idempotent, for early exits */
 /* Waits, and compares with the file's last 32 bytes. ERR_CORRUPT names both · ERR_IO ·
  * ERR_CANCELED. */
 NODISCARD int dbfile_hash_check(struct dbfile_hash *h, struct err *e);

@@ -4,6 +4,7 @@
 #include "datadir/dbfile.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,11 +181,29 @@ static void a_defragmentation_of_it_leaves_the_rest_of_it(void **state)
     assert_int_equal(st.st_size, CUT_AT);
 }
 
+/* A gigabyte of zeros that takes no memory: hashing it takes a while. */
+static void a_hash_nobody_waits_for_ends_at_once(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const size_t n = (size_t)1 << 30;
+    void *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    const struct dbfile f = {.path = path, .map = {.fd = -1, .p = p, .n = n}, .n = n};
+    struct dbfile_hash hash;
+    assert_ok(dbfile_hash_start(&hash, &ctx, &f, &e));
+    dbfile_hash_stop(&hash);
+    assert_true(hash.ended_early);
+    dbfile_hash_stop(&hash);
+    assert_int_equal(munmap(p, n), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(whoever_reads_a_file_that_was_cut_short_says_so),
         TEST(a_restore_of_it_leaves_nothing),
+        TEST(a_hash_nobody_waits_for_ends_at_once),
         TEST(a_defragmentation_of_it_leaves_the_rest_of_it),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
