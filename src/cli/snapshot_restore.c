@@ -63,10 +63,13 @@ static int run_restore(const struct ctx *ctx, const void *options, size_t n_args
         .mark_compacted = o->mark_compacted,
         .progress = &line.progress,
     };
-    struct restored done;
+    AUTO(restored_done) struct restored done = {0};
     if (restore_run(ctx, &r, &done, e) < 0)
         return -1;
     progress_end(&line);
+    for (size_t i = 0; i < done.warnings.n; i++)
+        (void)fprintf(stderr, "raftsman snapshot restore: warning: %s: %s\n", args[0],
+                      done.warnings.v[i]);
     return print_restored(&m, &done, data_dir, o->common.output, e);
 }
 

@@ -29,12 +29,12 @@ static void add_problem(struct verdict *v, const char *where, const char *what)
         (void)json_array_append_new(v->problems, JOBJ(J("where", js(where)), J("what", js(what))));
 }
 
-static int on_problem(void *arg, uint64_t page, const char *what, struct err *e)
+static int on_finding(void *arg, const struct scan_finding *finding, struct err *e)
 {
     (void)e;
     char where[32];
-    (void)snprintf(where, sizeof(where), "page %" PRIu64, page);
-    add_problem(arg, where, what);
+    (void)snprintf(where, sizeof(where), "page %" PRIu64, finding->page);
+    add_problem(arg, where, finding->what);
     return 0;
 }
 
@@ -59,7 +59,7 @@ static int verify(const struct ctx *ctx, const char *path, struct verdict *v,
                                    .strict = true,
                                    .history = true,
                                    .progress = &line.progress,
-                                   .problem = on_problem,
+                                   .found = on_finding,
                                    .arg = v};
     if (scan_db(ctx, &f, &o, out, e) < 0)
         return -1;

@@ -87,6 +87,12 @@ static int bad(struct err *e, struct str key, const char *what)
     return err_set(e, ERR_CORRUPT, 0, "%.*s: %s", STR_ARG(key), what);
 }
 
+static int unknown(struct err *e, struct str key, enum bucket b)
+{
+    return err_set(e, ERR_INVALID, 0, "%.*s: not a key of bucket %.*s", STR_ARG(key),
+                   STR_ARG(bucket_name(b)));
+}
+
 static int check_meta(struct str key, struct str value, struct err *e)
 {
     struct mvcc_revision r;
@@ -100,7 +106,7 @@ static int check_meta(struct str key, struct str value, struct err *e)
         return is_version(value) ? 0 : bad(e, key, "not a version");
     if (str_eq(key, STR("confState")))
         return is_json_object(value) ? 0 : bad(e, key, "not JSON");
-    return bad(e, key, "not a key of bucket meta");
+    return unknown(e, key, BUCKET_META);
 }
 
 static int check_lease(struct str key, struct str value, struct err *e)
@@ -113,7 +119,7 @@ static int check_lease(struct str key, struct str value, struct err *e)
     int64_t ttl = 0;
     while (wire_next(&w, &f)) {
         if (f.type != WIRE_VARINT || f.number > 3)
-            return err_set(e, ERR_CORRUPT, 0, "lease %016" PRIx64 ": unknown field %" PRIu32,
+            return err_set(e, ERR_INVALID, 0, "lease %016" PRIx64 ": unknown field %" PRIu32,
                            get_be64(key), f.number);
         if (f.number == 1)
             id = f.value;
@@ -130,10 +136,15 @@ static int check_alarm(struct str key, struct str value, struct err *e)
 {
     struct wire w = wire_of(key);
     struct wire_field f;
-    while (wire_next(&w, &f))
-        if (f.type != WIRE_VARINT || f.number > 2 || (f.number == 2 && f.value > 2))
+    bool known = value.n == 0;
+    while (wire_next(&w, &f)) {
+        if (f.number <= 2 && f.type != WIRE_VARINT)
             w.bad = true;
-    return w.bad || value.n != 0 ? err_set(e, ERR_CORRUPT, 0, "an alarm that does not decode") : 0;
+        known = known && f.number <= 2 && (f.number == 1 || f.value <= 2);
+    }
+    if (w.bad)
+        return err_set(e, ERR_CORRUPT, 0, "an alarm that does not decode");
+    return known ? 0 : err_set(e, ERR_INVALID, 0, "an alarm of an unknown kind");
 }
 
 /* Ids exceed what a double holds: the text is compared, not a parsed number. */
@@ -157,7 +168,7 @@ static int check_auth(struct str key, struct str value, struct err *e)
         return value.n == 1 && (unsigned char)value.p[0] <= 1 ? 0 : bad(e, key, "not a flag");
     if (str_eq(key, STR("authRevision")))
         return value.n == 8 ? 0 : bad(e, key, "not a number of 8 bytes");
-    return bad(e, key, "not a key of bucket auth");
+    return unknown(e, key, BUCKET_AUTH);
 }
 
 /* Users and roles carry their name as field 1. */
@@ -177,7 +188,7 @@ static int check_cluster(struct str key, struct str value, struct err *e)
         return is_version(value) ? 0 : bad(e, key, "not a version");
     if (str_eq(key, STR("downgrade")))
         return is_json_object(value) ? 0 : bad(e, key, "not JSON");
-    return bad(e, key, "not a key of bucket cluster");
+    return unknown(e, key, BUCKET_CLUSTER);
 }
 
 int bucket_entry_check(enum bucket b, struct str key, struct str value, struct err *e)

@@ -27,7 +27,8 @@ enum bucket {
 enum bucket bucket_of(struct str name);
 struct str bucket_name(enum bucket b);
 
-/* Whether an entry is what etcd would write there; ERR_CORRUPT says what is wrong with it. Not
+/* Whether an entry is what etcd would write there. ERR_CORRUPT: etcd could not read it, or not for
+ * what it is · ERR_INVALID: it is none that etcd is known to write, as one of a newer version. Not
  * for BUCKET_KEY; anything goes in BUCKET_UNKNOWN. */
 NODISCARD int bucket_entry_check(enum bucket b, struct str key, struct str value, struct err *e);
 

@@ -16,7 +16,7 @@
 #include "bolt/find.h"
 #include "datadir/snapfile.h"
 
-enum { PROBLEMS_MAX = 100 };
+enum { PROBLEMS_MAX = 100, ODDITIES_MAX = 10 };
 
 void inspection_done(struct inspection *i)
 {
@@ -24,6 +24,9 @@ void inspection_done(struct inspection *i)
     for (size_t k = 0; k < i->problems.n; k++)
         free(i->problems.v[k]);
     vec_done(&i->problems);
+    for (size_t k = 0; k < i->oddities.n; k++)
+        free(i->oddities.v[k]);
+    vec_done(&i->oddities);
 }
 
 static void problem(struct inspection *i, const char *fmt, ...) FORMAT(2, 3);
@@ -39,11 +42,14 @@ static void problem(struct inspection *i, const char *fmt, ...)
     vec_push(&i->problems, xstrdup(text));
 }
 
-static int db_problem(void *arg, uint64_t page, const char *what, struct err *e)
+static int db_finding(void *arg, const struct scan_finding *finding, struct err *e)
 {
-    (void)page;
     (void)e;
-    problem(arg, "snap/db: %s", what);
+    struct inspection *i = arg;
+    if (!finding->odd)
+        problem(i, "snap/db: %s", finding->what);
+    else if (i->oddities.n < ODDITIES_MAX)
+        vec_push(&i->oddities, xstrdup(finding->what));
     return 0;
 }
 
@@ -75,7 +81,7 @@ static void read_members(const struct dbfile *f, struct inspection *i)
         return;
     (void)snprintf(id, sizeof(id), "%" PRIx64, i->wal.metadata.node_id);
     i->is_member = bolt_find(&members, str_c(id), &value, &ignored) == 0;
-    if (i->db.problems > 0)
+    if (i->db.fatal > 0)
         return; /* a damaged tree may have loops, and has been named */
     if (bolt_each(&members, count_member, &i->members, &ignored) < 0)
         i->members = 0;
@@ -89,7 +95,7 @@ static int read_db(const struct ctx *ctx, const char *path, const struct progres
         return noted(i, "snap/db", e) ? 0 : -1;
     i->db_file_bytes = f.map.n;
     const struct scan_options o = {
-        .strict = true, .progress = progress, .problem = db_problem, .arg = i};
+        .strict = true, .progress = progress, .found = db_finding, .arg = i};
     if (scan_db(ctx, &f, &o, &i->db, e) < 0)
         return noted(i, "snap/db", e) ? 0 : -1;
     i->has_db = true;

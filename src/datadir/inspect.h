@@ -15,6 +15,7 @@ struct inspection {
     bool is_member;                  /* bucket members lists the member of the log */
     uint64_t members;                /* in bucket members */
     VEC(char *) problems;            /* owned; each would stop etcd, or make it forget */
+    VEC(char *) oddities;            /* owned; the first of db.odd that etcd lives with */
 };
 
 /* `member_dir` is the data directory's member/. ERR_NOT_FOUND there is none · ERR_CONFLICT etcd

@@ -93,39 +93,55 @@ static int decode_canonical(struct str bytes, struct mvcc_kv *out, struct err *e
     uint32_t before = 0;
     while (wire_next(&w, &f)) {
         if (!take_field(&f, out))
-            return err_set(e, ERR_CORRUPT, 0, "the value has an unknown field %" PRIu32, f.number);
+            return err_set(e, ERR_INVALID, 0, "the value has an unknown field %" PRIu32, f.number);
         if (f.number <= before)
-            return err_set(e, ERR_CORRUPT, 0, "field %" PRIu32 " of the value is out of order",
+            return err_set(e, ERR_INVALID, 0, "field %" PRIu32 " of the value is out of order",
                            f.number);
         if (f.value == 0 && f.bytes.n == 0)
-            return err_set(e, ERR_CORRUPT, 0,
+            return err_set(e, ERR_INVALID, 0,
                            "field %" PRIu32 " of the value is written though "
                            "empty",
                            f.number);
         before = f.number;
     }
     if (w.bad || w.clumsy)
-        return err_set(e, ERR_CORRUPT, 0, "the value is not a key-value message");
+        return err_set(e, ERR_INVALID, 0, "the value has a number longer than needed");
     return 0;
 }
 
 static int check_put(const struct mvcc_revision *at, const struct mvcc_kv *kv, struct err *e)
 {
     if (kv->mod_revision != at->main)
-        return err_set(e, ERR_CORRUPT, 0, "mod_revision %" PRId64 " under revision %" PRId64,
+        return err_set(e, ERR_INVALID, 0, "mod_revision %" PRId64 " under revision %" PRId64,
                        kv->mod_revision, at->main);
     if (kv->create_revision < 1 || kv->create_revision > kv->mod_revision || kv->version < 1)
-        return err_set(e, ERR_CORRUPT, 0,
+        return err_set(e, ERR_INVALID, 0,
                        "create_revision %" PRId64 ", version %" PRId64 " under revision %" PRId64,
                        kv->create_revision, kv->version, at->main);
     if ((kv->version == 1) != (kv->create_revision == kv->mod_revision))
-        return err_set(e, ERR_CORRUPT, 0,
+        return err_set(e, ERR_INVALID, 0,
                        "version %" PRId64 " does not fit create_revision %" PRId64
                        " and mod_revision %" PRId64,
                        kv->version, kv->create_revision, kv->mod_revision);
     if (kv->version > kv->mod_revision - kv->create_revision + 1)
-        return err_set(e, ERR_CORRUPT, 0, "version %" PRId64 " in %" PRId64 " revisions",
+        return err_set(e, ERR_INVALID, 0, "version %" PRId64 " in %" PRId64 " revisions",
                        kv->version, kv->mod_revision - kv->create_revision + 1);
+    return 0;
+}
+
+/* As etcd writes it. */
+static int check_written(const struct mvcc_revision *at, struct str value, struct mvcc_kv *kv,
+                         struct err *e)
+{
+    if (decode_canonical(value, kv, e) < 0)
+        return -1;
+    if (kv->key.n == 0)
+        return err_set(e, ERR_INVALID, 0, "the value has no key");
+    if (!at->tombstone)
+        return check_put(at, kv, e);
+    if (kv->create_revision != 0 || kv->mod_revision != 0 || kv->version != 0 || kv->value.n != 0 ||
+        kv->lease != 0)
+        return err_set(e, ERR_INVALID, 0, "a tombstone with more than a key");
     return 0;
 }
 
@@ -133,21 +149,14 @@ int mvcc_entry_check(const struct mvcc_revision *at, struct str value, struct mv
                      struct err *e)
 {
     struct mvcc_kv kv = {0};
-    if (value.n == 0 && !at->tombstone && at->sub == 0) { /* left by a revision bump */
-        *out = kv;
-        return 0;
-    }
-    if (decode_canonical(value, &kv, e) < 0)
-        return -1;
-    if (kv.key.n == 0)
-        return err_set(e, ERR_CORRUPT, 0, "the value has no key");
-    if (at->tombstone) {
-        if (kv.create_revision != 0 || kv.mod_revision != 0 || kv.version != 0 || kv.value.n != 0 ||
-            kv.lease != 0)
-            return err_set(e, ERR_CORRUPT, 0, "a tombstone with more than a key");
-    } else if (check_put(at, &kv, e) < 0) {
-        return -1;
+    const bool bump = value.n == 0 && !at->tombstone && at->sub == 0;
+    const int rc = bump ? 0 : check_written(at, value, &kv, e);
+    if (rc < 0) {
+        const struct err odd = *e;
+        if (mvcc_kv_decode(value, &kv, e) < 0)
+            return -1;
+        *e = odd;
     }
     *out = kv;
-    return 0;
+    return rc;
 }

@@ -29,6 +29,7 @@ NODISCARD int mvcc_kv_decode(struct str bytes, struct mvcc_kv *out, struct err *
 
 /* Decodes an entry and checks all that can be said of it alone: canonical encoding, revisions
  * that agree with its key and each other. The empty value of a revision bump is well-formed.
- * ERR_CORRUPT. */
+ * ERR_CORRUPT: etcd could not read it · ERR_INVALID: it could, and *out is filled, but it would
+ * not have written it so. */
 NODISCARD int mvcc_entry_check(const struct mvcc_revision *at, struct str value,
                                struct mvcc_kv *out, struct err *e);

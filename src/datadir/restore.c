@@ -211,9 +211,19 @@ static void tell_second_half(void *arg, uint64_t done, uint64_t total)
     p->tell(p->arg, total / 2 + done / 2, total);
 }
 
+static void warn_of(struct inspection *seen, struct restored *r)
+{
+    const uint64_t more = seen->db.odd - seen->oddities.n;
+    for (size_t i = 0; i < seen->oddities.n; i++)
+        vec_push(&r->warnings, TAKE(seen->oddities.v[i]));
+    if (more > 0)
+        vec_push(&r->warnings,
+                 xasprintf("and %" PRIu64 " more: raftsman snapshot verify lists all", more));
+}
+
 /* Opens what was built, as etcd would, before it gets its name. */
 static int check_result(const struct ctx *ctx, const struct restore_options *o,
-                        const struct partial *p, struct err *e)
+                        const struct partial *p, struct restored *r, struct err *e)
 {
     struct half half = {o->progress};
     const struct progress second = {&half, tell_second_half};
@@ -229,6 +239,7 @@ static int check_result(const struct ctx *ctx, const struct restore_options *o,
         seen.db.meta.consistent_index != m->members.n || seen.snap.index != m->members.n ||
         seen.wal.state.commit != m->members.n)
         return err_set(e, ERR_BUG, 0, "%s: is not what was asked for", p->path);
+    warn_of(&seen, r);
     return 0;
 }
 
@@ -267,7 +278,7 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
     if (copy_pages(ctx, src, o->progress, &files.db, e) < 0 ||
         edit_db(ctx, o, src, r, &files.db, &r->bytes, e) < 0 ||
         outfile_cut(&files.db, r->bytes, e) < 0 ||
-        write_log_and_snap(o->membership, &p, &files, e) < 0 || check_result(ctx, o, &p, e) < 0)
+        write_log_and_snap(o->membership, &p, &files, e) < 0 || check_result(ctx, o, &p, r, e) < 0)
         return -1;
     /* Nothing that the hash covers is trusted before it matched, nothing at all if it could not
      * be read. */
@@ -288,10 +299,17 @@ static int hash_and_build(const struct ctx *ctx, const struct restore_options *o
     return build(ctx, o, src, check ? &hash : NULL, r, e);
 }
 
+void restored_done(struct restored *r)
+{
+    for (size_t i = 0; i < r->warnings.n; i++)
+        free(r->warnings.v[i]);
+    vec_done(&r->warnings);
+}
+
 int restore_run(const struct ctx *ctx, const struct restore_options *o, struct restored *out,
                 struct err *e)
 {
-    struct restored r = {0};
+    AUTO(restored_done) struct restored r = {0};
     if ((o->bump_revision > 0) != o->mark_compacted)
         return err_set(e, ERR_INVALID, 0, "--bump-revision and --mark-compacted go together");
     AUTO(dbfile_done) struct dbfile src = {0};
@@ -304,6 +322,7 @@ int restore_run(const struct ctx *ctx, const struct restore_options *o, struct r
                        o->snapshot);
     if (plan_revisions(o, &src, &r, e) == 0 && hash_and_build(ctx, o, &src, &r, e) == 0) {
         *out = r;
+        r = (struct restored){0}; /* handed over */
         return 0;
     }
     (void)!dbfile_check(&src, e); /* then that is why */

@@ -2,6 +2,7 @@
  * A snapshot becomes the data directory of one member of a new cluster, for etcd 3.5, 3.6 and
  * 3.7. docs/internals/restore.md tells the order of steps and why nothing can be lost. */
 #pragma once
+#include "base/vec.h"
 #include "datadir/dbfile.h"
 
 struct membership;
@@ -20,7 +21,9 @@ struct restored {
     uint64_t bytes;
     int64_t revision;      /* of the snapshot */
     int64_t next_revision; /* the store's after the restore */
+    VEC(char *) warnings;  /* what is odd about the snapshot, but does not stop etcd */
 };
+void restored_done(struct restored *r); /* idempotent */
 
 /* Afterwards there is a complete, durable data_dir/member, or on any error what was there before.
  * ERR_EXISTS there is a member/ already · ERR_CORRUPT the snapshot is damaged · ERR_INVALID no

@@ -30,11 +30,33 @@ struct scan {
     size_t n_lost;
 };
 
-static int scan_problem(void *arg, uint64_t page, const char *what, struct err *e)
+static int note(struct scan *s, const struct scan_finding *finding, struct err *e)
 {
-    struct scan *s = arg;
-    s->r.problems++;
-    return s->o->problem(s->o->arg, page, what, e);
+    if (finding->odd)
+        s->r.odd++;
+    else
+        s->r.fatal++;
+    if (s->o->found)
+        return s->o->found(s->o->arg, finding, e);
+    return finding->odd ? 0 : err_set(e, ERR_CORRUPT, 0, "%s", finding->what);
+}
+
+static int note_fatal(void *arg, uint64_t page, const char *what, struct err *e)
+{
+    return note(arg, &(struct scan_finding){.page = page, .what = what}, e);
+}
+
+/* What is in *e, which is empty afterwards if the scan goes on. */
+static int note_odd(struct scan *s, uint64_t page, struct err *e)
+{
+    const struct err found = *e;
+    *e = (struct err){0};
+    return note(s, &(struct scan_finding){page, true, found.text}, e);
+}
+
+static void say_where(const struct scan *s, const struct bolt_item *item, struct err *e)
+{
+    err_wrap(e, "page %" PRIu64 ": bucket %.*s", item->page, STR_ARG(bucket_name(s->bucket)));
 }
 
 static int scan_bucket(void *arg, struct str name, uint64_t page, struct err *e)
@@ -45,14 +67,11 @@ static int scan_bucket(void *arg, struct str name, uint64_t page, struct err *e)
     s->has_meta = s->has_meta || s->bucket == BUCKET_META;
     if (s->o->hash)
         s->r.hash = crc32c(s->r.hash, name.p, name.n);
-    if (s->o->strict && s->bucket == BUCKET_UNKNOWN && s->o->problem) {
-        err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": bucket %.*s is none of etcd's", page,
-                STR_ARG(name));
-        const struct err found = *e;
-        *e = (struct err){0};
-        return scan_problem(s, page, found.text, e);
-    }
-    return 0;
+    if (!s->o->strict || s->bucket != BUCKET_UNKNOWN)
+        return 0;
+    err_set(e, ERR_INVALID, 0, "page %" PRIu64 ": bucket %.*s is none of etcd's", page,
+            STR_ARG(name));
+    return note_odd(s, page, e);
 }
 
 /* Every change of a transaction is an entry, numbered from 0, and every transaction that changed
@@ -68,7 +87,7 @@ static int check_history(struct scan *s, const struct mvcc_revision *at, bool bu
     const int64_t last = before.main > floor ? before.main : floor;
     if (at->main == before.main ? at->sub == before.sub + 1 : at->sub == 0 && at->main == last + 1)
         return 0;
-    return err_set(e, ERR_CORRUPT, 0,
+    return err_set(e, ERR_INVALID, 0,
                    "revision %" PRId64 ".%" PRId64 " follows %" PRId64 ".%" PRId64
                    ": something is missing between them",
                    at->main, at->sub, last, at->main == before.main ? before.sub : 0);
@@ -85,6 +104,23 @@ static bool lease_is_lost(const struct scan *s, int64_t lease)
            bolt_find(&s->leases, (struct str){(const char *)&id, sizeof(id)}, &value, &ignored) < 0;
 }
 
+/* 0 also after an odd finding, which is noted: the entry counts like any other. */
+static int settle(struct scan *s, const struct bolt_item *item, int rc, struct err *e)
+{
+    if (rc == 0 || e->code != ERR_INVALID)
+        return rc;
+    say_where(s, item, e);
+    return note_odd(s, item->page, e);
+}
+
+static int check_value(const struct scan *s, const struct mvcc_revision *at, struct str value,
+                       struct mvcc_kv *out, struct err *e)
+{
+    if ((s->o->strict ? mvcc_entry_check(at, value, out, e) : mvcc_kv_decode(value, out, e)) == 0)
+        return 0;
+    return err_wrap(e, "revision %" PRId64 ".%" PRId64, at->main, at->sub);
+}
+
 static int scan_entry(struct scan *s, const struct bolt_item *item, struct err *e)
 {
     struct mvcc_revision at;
@@ -93,11 +129,11 @@ static int scan_entry(struct scan *s, const struct bolt_item *item, struct err *
         return -1;
     s->r.revision = at.main;
     s->r.entries++;
-    if (s->o->history && check_history(s, &at, item->value.n == 0 && !at.tombstone, e) < 0)
+    const bool bump = item->value.n == 0 && !at.tombstone;
+    if (s->o->history && settle(s, item, check_history(s, &at, bump, e), e) < 0)
         return -1;
-    if ((s->o->strict ? mvcc_entry_check(&at, item->value, &kv, e)
-                      : mvcc_kv_decode(item->value, &kv, e)) < 0)
-        return err_wrap(e, "revision %" PRId64 ".%" PRId64, at.main, at.sub);
+    if (settle(s, item, check_value(s, &at, item->value, &kv, e), e) < 0)
+        return -1;
     if (!s->keys)
         return 0;
     const unsigned flags =
@@ -115,9 +151,9 @@ static int scan_item(void *arg, const struct bolt_item *item, struct err *e)
     if (s->bucket == BUCKET_KEY)
         rc = scan_entry(s, item, e);
     else if (s->o->strict)
-        rc = bucket_entry_check(s->bucket, item->key, item->value, e);
+        rc = settle(s, item, bucket_entry_check(s->bucket, item->key, item->value, e), e);
     if (rc < 0 && e->code == ERR_CORRUPT)
-        err_wrap(e, "page %" PRIu64 ": bucket %.*s", item->page, STR_ARG(bucket_name(s->bucket)));
+        say_where(s, item, e);
     return rc;
 }
 
@@ -154,13 +190,12 @@ static int name_item(void *arg, const struct bolt_item *item, struct err *e)
     const uint64_t number = n->number++;
     for (size_t i = 0; i < n->s->n_lost; i++) {
         struct mvcc_kv kv;
-        struct err text = {0};
         if (n->s->lost[i] != number || mvcc_kv_decode(item->value, &kv, e) < 0)
             continue;
-        err_set(&text, ERR_CORRUPT, 0,
+        err_set(e, ERR_INVALID, 0,
                 "page %" PRIu64 ": key \"%.*s\" has lease %016" PRIx64 ", which does not exist",
                 item->page, STR_ARG(kv.key), (uint64_t)kv.lease);
-        return scan_problem(n->s, item->page, text.text, e);
+        return note_odd(n->s, item->page, e);
     }
     return 0;
 }
@@ -193,12 +228,7 @@ static int resolve_keys(const struct ctx *ctx, struct scan *s, struct err *e)
     if (keyset_resolve(s->keys, s->o->strict ? &v : NULL, &totals, e) < 0)
         return -1;
     s->r.total_keys = totals.live;
-    if (s->n_lost == 0)
-        return 0;
-    if (!s->o->problem)
-        return err_set(e, ERR_CORRUPT, 0, "%" PRIu64 " keys have a lease that does not exist",
-                       totals.marked);
-    return name_lost(ctx, s, e);
+    return s->n_lost > 0 ? name_lost(ctx, s, e) : 0;
 }
 
 /* A database is whole pages, and then perhaps 32 bytes of hash. */
@@ -206,30 +236,28 @@ static int check_length(struct scan *s, struct err *e)
 {
     const struct dbfile *f = s->walk.f;
     const size_t extra = f->n % f->bolt.meta.page_size;
-    struct err text = {0};
-    if (extra == 0 || !s->o->strict || !s->o->problem)
+    if (extra == 0 || !s->o->strict)
         return 0;
-    err_set(&text, ERR_CORRUPT, 0, "the file ends in %zu bytes that are neither a page nor a hash",
+    err_set(e, ERR_INVALID, 0, "the file ends in %zu bytes that are neither a page nor a hash",
             extra);
-    return scan_problem(s, f->n / f->bolt.meta.page_size, text.text, e);
+    return note_odd(s, f->n / f->bolt.meta.page_size, e);
 }
 
 /* Meta pages are not part of the tree: bbolt needs one of them, a healthy file has both. */
 static int check_metas(struct scan *s, struct err *e)
 {
     const struct bolt *b = &s->walk.f->bolt;
-    for (uint64_t page = 0; s->o->strict && s->o->problem && page < 2; page++) {
+    for (uint64_t page = 0; s->o->strict && page < 2; page++) {
         const uint8_t *p = b->p + page * b->meta.page_size;
         uint8_t want[16] = {(uint8_t)page, 0, 0, 0, 0, 0, 0, 0, 0x04};
-        struct err text = {0};
         if (!b->valid[page])
-            err_set(&text, ERR_CORRUPT, 0, "page %" PRIu64 ": the meta page is damaged", page);
+            err_set(e, ERR_INVALID, 0, "page %" PRIu64 ": the meta page is damaged", page);
         else if (memcmp(p, want, sizeof(want)) != 0)
-            err_set(&text, ERR_CORRUPT, 0,
-                    "page %" PRIu64 ": the header of the meta page is damaged", page);
+            err_set(e, ERR_INVALID, 0, "page %" PRIu64 ": the header of the meta page is damaged",
+                    page);
         else
             continue;
-        if (scan_problem(s, page, text.text, e) < 0)
+        if (note_odd(s, page, e) < 0)
             return -1;
     }
     return 0;
@@ -241,7 +269,7 @@ static int scan_all(const struct ctx *ctx, struct scan *s, struct err *e)
         .arg = s,
         .bucket = scan_bucket,
         .item = scan_item,
-        .problem = s->o->problem ? scan_problem : NULL,
+        .problem = s->o->found ? note_fatal : NULL,
         .reach = dbfile_reach,
     };
     const struct bolt *b = &s->walk.f->bolt;
@@ -257,12 +285,12 @@ static int scan_all(const struct ctx *ctx, struct scan *s, struct err *e)
         return -1;
     if (db_meta_read(b, &s->r.meta, e) == 0)
         return 0;
-    if (e->code != ERR_CORRUPT || !s->o->problem)
+    if (e->code != ERR_CORRUPT || !s->o->found)
         return -1;
-    if (s->r.problems > 0)
+    if (s->r.fatal > 0)
         return 0; /* the damage has been named */
     const struct err found = *e;
-    return scan_problem(s, b->meta.root, found.text, e);
+    return note_fatal(s, b->meta.root, found.text, e);
 }
 
 int scan_db(const struct ctx *ctx, const struct dbfile *f, const struct scan_options *o,

@@ -4,6 +4,15 @@
 #include "datadir/buckets.h"
 #include "datadir/dbfile.h"
 
+/* Fatal is what would stop etcd, or make it lose something: damage of the tree, keys and values
+ * that do not decode. Odd is what etcd lives with but is not known to write: it may be damage that
+ * happens to be readable, or the work of a newer version or another tool. */
+struct scan_finding {
+    uint64_t page;
+    bool odd;
+    const char *what;
+};
+
 struct scan_options {
     bool hash;   /* compute the hash */
     bool keys;   /* count live keys */
@@ -12,8 +21,8 @@ struct scan_options {
      * stop it; but it means that something was lost. */
     bool history;
     const struct progress *progress;
-    /* Where and what; 0: go on. Without it the first problem ends the scan with ERR_CORRUPT. */
-    int (*problem)(void *arg, uint64_t page, const char *what, struct err *e);
+    /* 0: go on. Without it the first fatal finding ends the scan with ERR_CORRUPT. */
+    int (*found)(void *arg, const struct scan_finding *finding, struct err *e);
     void *arg;
 };
 
@@ -24,7 +33,7 @@ struct scan_result {
     uint64_t entries;     /* of bucket `key` */
     uint64_t total_bytes; /* of the database's pages */
     uint64_t used_bytes;  /* of them, in use */
-    uint64_t problems;
+    uint64_t fatal, odd;  /* findings */
     struct db_meta meta;
 };
 

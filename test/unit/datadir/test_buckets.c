@@ -5,57 +5,63 @@
 #include "image.h"
 #include "unit.h"
 
-static void what_etcd_writes_is_accepted_and_damage_is_not(void **state)
+static void what_etcd_writes_is_told_from_what_is_odd_and_what_is_damage(void **state)
 {
     (void)state;
     static const struct {
         enum bucket bucket;
         struct str key, value;
-        bool good;
+        enum err_code want;
     } rows[] = {
-        {BUCKET_META, BYTES("consistent_index"), BYTES("\0\0\0\0\0\0\0\3"), true},
-        {BUCKET_META, BYTES("consistent_index"), BYTES("\0\0\3"), false},
-        {BUCKET_META, BYTES("consistent_indey"), BYTES("\0\0\0\0\0\0\0\3"), false},
-        {BUCKET_META, BYTES("storageVersion"), BYTES("3.6.0"), true},
-        {BUCKET_META, BYTES("storageVersion"), BYTES("3.6"), false},
+        {BUCKET_META, BYTES("consistent_index"), BYTES("\0\0\0\0\0\0\0\3"), ERR_NONE},
+        {BUCKET_META, BYTES("consistent_index"), BYTES("\0\0\3"), ERR_CORRUPT},
+        {BUCKET_META, BYTES("consistent_indey"), BYTES("\0\0\0\0\0\0\0\3"), ERR_INVALID},
+        {BUCKET_META, BYTES("storageVersion"), BYTES("3.6.0"), ERR_NONE},
+        {BUCKET_META, BYTES("storageVersion"), BYTES("3.6"), ERR_CORRUPT},
         {BUCKET_META, BYTES("confState"),
-         BYTES("{\"voters\":[16572835460022140086],\"auto_leave\":false}"), true},
-        {BUCKET_META, BYTES("confState"), BYTES("{\"voters\":[1657]"), false},
+         BYTES("{\"voters\":[16572835460022140086],\"auto_leave\":false}"), ERR_NONE},
+        {BUCKET_META, BYTES("confState"), BYTES("{\"voters\":[1657]"), ERR_CORRUPT},
         {BUCKET_META, BYTES("finishedCompactRev"), BYTES("\0\0\0\0\0\0\0\3_\0\0\0\0\0\0\0\0"),
-         true},
+         ERR_NONE},
         {BUCKET_META, BYTES("finishedCompactRev"), BYTES("\0\0\0\0\0\0\0\3x\0\0\0\0\0\0\0\0"),
-         false},
-        {BUCKET_LEASE, BYTES("\0\0\0\0\0\0\3\x09"), BYTES("\x08\x89\6\x10\xa0\x38"), true},
-        {BUCKET_LEASE, BYTES("\0\0\0\0\0\0\3\x08"), BYTES("\x08\x89\6\x10\xa0\x38"), false},
-        {BUCKET_LEASE, BYTES("\3\x09"), BYTES("\x08\x89\6\x10\xa0\x38"), false},
-        {BUCKET_ALARM, BYTES("\x08\xbd\x9c\xfd\xc3\xc2\xb3\xd6\x95\x37\x10\1"), {0}, true},
-        {BUCKET_ALARM, BYTES("\x08\xbd\x9c\xfd\xc3\xc2\xb3\xd6\x95\x37\x10\x09"), {0}, false},
+         ERR_CORRUPT},
+        {BUCKET_LEASE, BYTES("\0\0\0\0\0\0\3\x09"), BYTES("\x08\x89\6\x10\xa0\x38"), ERR_NONE},
+        {BUCKET_LEASE, BYTES("\0\0\0\0\0\0\3\x08"), BYTES("\x08\x89\6\x10\xa0\x38"), ERR_CORRUPT},
+        {BUCKET_LEASE, BYTES("\3\x09"), BYTES("\x08\x89\6\x10\xa0\x38"), ERR_CORRUPT},
+        {BUCKET_ALARM, BYTES("\x08\xbd\x9c\xfd\xc3\xc2\xb3\xd6\x95\x37\x10\1"), {0}, ERR_NONE},
+        {BUCKET_ALARM, BYTES("\x08\xbd\x9c\xfd\xc3\xc2\xb3\xd6\x95\x37\x10\x09"), {0}, ERR_INVALID},
+        {BUCKET_ALARM, BYTES("\x08\1\x12\1x"), {0}, ERR_CORRUPT},
         {BUCKET_MEMBERS, BYTES("346f0b0468448c0"),
-         BYTES("{\"id\":236140670371514560,\"peerURLs\":[\"http://127.0.0.1:27803\"]}"), true},
+         BYTES("{\"id\":236140670371514560,\"peerURLs\":[\"http://127.0.0.1:27803\"]}"), ERR_NONE},
         {BUCKET_MEMBERS, BYTES("346f0b0468448c1"),
-         BYTES("{\"id\":236140670371514560,\"peerURLs\":[\"http://127.0.0.1:27803\"]}"), false},
+         BYTES("{\"id\":236140670371514560,\"peerURLs\":[\"http://127.0.0.1:27803\"]}"),
+         ERR_CORRUPT},
         {BUCKET_MEMBERS, BYTES("e3286700c3ec3966"),
-         BYTES("{\"id\":16368446098662766950,\"peerURLs\":null}"), true},
-        {BUCKET_MEMBERS, BYTES("x"), BYTES("{\"id\":1,\"peerURLs\":null}"), false},
-        {BUCKET_MEMBERS_REMOVED, BYTES("abc"), BYTES("removed"), true},
-        {BUCKET_MEMBERS_REMOVED, BYTES("0abc"), BYTES("removed"), false},
-        {BUCKET_AUTH, BYTES("authEnabled"), BYTES("\1"), true},
-        {BUCKET_AUTH, BYTES("authEnabled"), BYTES("\7"), false},
+         BYTES("{\"id\":16368446098662766950,\"peerURLs\":null}"), ERR_NONE},
+        {BUCKET_MEMBERS, BYTES("x"), BYTES("{\"id\":1,\"peerURLs\":null}"), ERR_CORRUPT},
+        {BUCKET_MEMBERS_REMOVED, BYTES("abc"), BYTES("removed"), ERR_NONE},
+        {BUCKET_MEMBERS_REMOVED, BYTES("0abc"), BYTES("removed"), ERR_CORRUPT},
+        {BUCKET_AUTH, BYTES("authEnabled"), BYTES("\1"), ERR_NONE},
+        {BUCKET_AUTH, BYTES("authEnabled"), BYTES("\7"), ERR_CORRUPT},
         {BUCKET_AUTH_ROLES, BYTES("r1"), BYTES("\x0a\2r1\x12\3\x12\1a\x12\x08\x08\2\x12\1k\x1a\1l"),
-         true},
-        {BUCKET_AUTH_ROLES, BYTES("r2"), BYTES("\x0a\2r1"), false},
-        {BUCKET_AUTH_USERS, BYTES("cert"), BYTES("\x0a\4cert\x22\2\x08\1"), true},
-        {BUCKET_CLUSTER, BYTES("clusterVersion"), BYTES("3.5.0"), true},
-        {BUCKET_CLUSTER, BYTES("clusterVersion"), BYTES("banana"), false},
+         ERR_NONE},
+        {BUCKET_AUTH_ROLES, BYTES("r2"), BYTES("\x0a\2r1"), ERR_CORRUPT},
+        {BUCKET_AUTH_USERS, BYTES("cert"), BYTES("\x0a\4cert\x22\2\x08\1"), ERR_NONE},
+        {BUCKET_AUTH, BYTES("authNew"), BYTES("\1"), ERR_INVALID},
+        {BUCKET_LEASE, BYTES("\0\0\0\0\0\0\3\x09"), BYTES("\x08\x89\6\x10\xa0\x38\x20\1"),
+         ERR_INVALID},
+        {BUCKET_CLUSTER, BYTES("new"), BYTES("3.5.0"), ERR_INVALID},
+        {BUCKET_CLUSTER, BYTES("clusterVersion"), BYTES("3.5.0"), ERR_NONE},
+        {BUCKET_CLUSTER, BYTES("clusterVersion"), BYTES("banana"), ERR_CORRUPT},
         {BUCKET_CLUSTER, BYTES("downgrade"),
-         BYTES("{\"target-version\":\"3.5.0\",\"enabled\":true}"), true},
-        {BUCKET_UNKNOWN, BYTES("any"), BYTES("thing"), true},
+         BYTES("{\"target-version\":\"3.5.0\",\"enabled\":true}"), ERR_NONE},
+        {BUCKET_UNKNOWN, BYTES("any"), BYTES("thing"), ERR_NONE},
     };
     json_setup();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
         const int rc = bucket_entry_check(rows[i].bucket, rows[i].key, rows[i].value, &e);
-        if ((rc == 0) != rows[i].good)
+        if ((rc == 0) != (rows[i].want == ERR_NONE) || (rc < 0 && e.code != rows[i].want))
             fail_msg("row %zu: %s", i, e.text);
     }
 }
@@ -76,5 +82,5 @@ static void the_stores_revision_is_raised_by_compaction(void **state)
     }
 }
 
-TEST_MAIN(TEST(what_etcd_writes_is_accepted_and_damage_is_not),
+TEST_MAIN(TEST(what_etcd_writes_is_told_from_what_is_odd_and_what_is_damage),
           TEST(the_stores_revision_is_raised_by_compaction))

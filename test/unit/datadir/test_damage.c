@@ -88,13 +88,12 @@ struct found {
     char first[400];
 };
 
-static int on_problem(void *arg, uint64_t page, const char *what, struct err *e)
+static int on_finding(void *arg, const struct scan_finding *finding, struct err *e)
 {
     struct found *f = arg;
-    (void)page;
     (void)e;
     if (f->n++ == 0)
-        (void)snprintf(f->first, sizeof(f->first), "%s", what);
+        (void)snprintf(f->first, sizeof(f->first), "%s", finding->what);
     return 0;
 }
 
@@ -106,10 +105,10 @@ static struct found look(const uint8_t *p, size_t n)
     struct dbfile f = {.path = dir, .map = {.fd = -1, .p = p, .n = n}, .n = n};
     struct scan_result r;
     const struct scan_options o = {
-        .keys = true, .strict = true, .history = true, .problem = on_problem, .arg = &found};
+        .keys = true, .strict = true, .history = true, .found = on_finding, .arg = &found};
     if (bolt_open(&f.bolt, p, n, &e) < 0 || scan_db(&ctx, &f, &o, &r, &e) < 0) {
         assert_int_equal(e.code, ERR_CORRUPT);
-        (void)on_problem(&found, 0, e.text, &e);
+        (void)on_finding(&found, &(struct scan_finding){.what = e.text}, &e);
     }
     return found;
 }

@@ -94,11 +94,10 @@ static int try_scan(const struct dbfile *f, struct err *e)
     return scan_db(&ctx, f, &o, &r, e);
 }
 
-static int ignore_problem(void *arg, uint64_t page, const char *what, struct err *e)
+static int ignore(void *arg, const struct scan_finding *finding, struct err *e)
 {
     (void)arg;
-    (void)page;
-    (void)what;
+    (void)finding;
     (void)e;
     return 0;
 }
@@ -106,7 +105,7 @@ static int ignore_problem(void *arg, uint64_t page, const char *what, struct err
 static int try_verify(const struct dbfile *f, struct err *e)
 {
     struct scan_result r;
-    const struct scan_options o = {.strict = true, .problem = ignore_problem};
+    const struct scan_options o = {.strict = true, .found = ignore};
     return scan_db(&ctx, f, &o, &r, e);
 }
 

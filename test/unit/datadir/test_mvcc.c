@@ -50,6 +50,7 @@ static void entries_are_checked_against_their_revision(void **state)
         bool tombstone;
         struct str value;
         const char *says;
+        bool fatal; /* etcd cannot read it */
     } rows[] = {
         {2, false,
          BYTES("\x0a\1a\x10\2\x18\2\x20\1\x2a\1"
@@ -69,17 +70,20 @@ static void entries_are_checked_against_their_revision(void **state)
         {2, false, BYTES("\x10\2\x0a\1a\x18\2\x20\1"), "out of order"},
         {2, false, BYTES("\x0a\1a\x10\2\x18\2\x20\1\x2a\0"), "though empty"},
         {2, false, BYTES("\x0a\1a\x10\2\x18\2\x20\1\x38\1"), "unknown field 7"},
-        {2, false, BYTES("\x0a\1a\x10\x82\0\x18\2\x20\1"), "not a key-value"},
-        {2, false, BYTES("\x0a\1a\x10\2\x18\2\x20\1\x2a\5x"), "not a key-value"},
-        {2, false, BYTES("\x0a\1a\x12\1x\x18\2\x20\1"), "unknown field 2"},
+        {2, false, BYTES("\x0a\1a\x10\x82\0\x18\2\x20\1"), "longer than needed"},
+        {2, false, BYTES("\x0a\1a\x10\2\x18\2\x20\1\x2a\5x"), "not a key-value", true},
+        {2, false, BYTES("\x0a\1a\x12\1x\x18\2\x20\1"), "not a key-value", true},
         {5, true, BYTES("\x0a\1a\x10\2"), "more than a key"},
+        {5, true, BYTES("\x0a\7a"), "not a key-value", true},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct err e = {0};
         struct mvcc_kv kv;
         const struct mvcc_revision at = {rows[i].main, 0, rows[i].tombstone};
         const int rc = mvcc_entry_check(&at, rows[i].value, &kv, &e);
-        if ((rc == 0) != !rows[i].says || (rows[i].says && !strstr(e.text, rows[i].says)))
+        const enum err_code want = rows[i].fatal ? ERR_CORRUPT : rows[i].says ? ERR_INVALID : 0;
+        if ((rc == 0) != !rows[i].says || e.code != want ||
+            (rows[i].says && !strstr(e.text, rows[i].says)))
             fail_msg("row %zu: %d \"%s\"", i, rc, e.text);
     }
 }

@@ -26,12 +26,15 @@ static char *snapshot, *data_dir, *member, *db;
 static struct ctx ctx;
 static struct membership members;
 
+/* What a snapshot may have that etcd is not known to write, and starts on all the same. */
+static bool odd;
+
 /* A snapshot as etcd sends it: pages, then their hash. */
 static int write_snapshot(void)
 {
     static uint8_t revisions[ENTRIES][MVCC_PUT_KEY_BYTES];
     static struct buf values[ENTRIES];
-    static struct image_item items[ENTRIES + 8];
+    static struct image_item items[ENTRIES + 10];
     size_t n = 0;
     struct err e = {0};
     items[n++] = (struct image_item){"alarm", BYTES("\x08\1\x10\1"), {0}};
@@ -43,7 +46,7 @@ static int write_snapshot(void)
         values[i] = BUF_INIT(4096);
         mvcc_revision_encode(i + 2, revisions[i]);
         wire_put_bytes(&values[i], 1, (struct str){key, (size_t)key_n});
-        wire_put_number(&values[i], 2, (uint64_t)i + 2);
+        wire_put_number(&values[i], 2, odd && i > 10 ? 5 : (uint64_t)i + 2);
         wire_put_number(&values[i], 3, (uint64_t)i + 2);
         wire_put_number(&values[i], 4, 1);
         wire_put_bytes(&values[i], 5, BYTES("a value"));
@@ -53,7 +56,11 @@ static int write_snapshot(void)
     items[n++] =
         (struct image_item){"members", BYTES("abc"), BYTES("{\"id\":2748,\"name\":\"o\"}")};
     items[n++] = (struct image_item){"meta", BYTES("consistent_index"), BYTES("\0\0\0\0\0\0\1\0")};
+    if (odd)
+        items[n++] = (struct image_item){"meta", BYTES("newThing"), BYTES("of a newer etcd")};
     items[n++] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\x09")};
+    if (odd)
+        items[n++] = (struct image_item){"newBucket", BYTES("k"), BYTES("v")};
     auto_buf struct buf image = image_of(items, n, 4096);
     AUTO(sha256_free_auto) struct sha256 *h = sha256_new();
     unsigned char sum[SHA256_BYTES];
@@ -214,6 +221,32 @@ static void a_failed_or_cancelled_restore_leaves_nothing(void **state)
     assert_int_equal(write_snapshot(), 0);
 }
 
+/* As a store that etcdctl migrate made: version 1, though modified after it was created. */
+static void what_is_odd_is_a_warning_and_restored(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    AUTO(restored_done) struct restored r = {0};
+    const struct restore_options o = options();
+    odd = true;
+    assert_int_equal(write_snapshot(), 0);
+    odd = false;
+    assert_ok(restore_run(&ctx, &o, &r, &e));
+    assert_int_equal(r.warnings.n, 11);
+    assert_non_null(strstr(r.warnings.v[0], "version 1 does not fit create_revision 5"));
+    assert_non_null(strstr(r.warnings.v[10], "and 2981 more")); /* 2989, one key, one bucket */
+    AUTO(inspection_done) struct inspection i = {0};
+    assert_ok(inspect_member_dir(&ctx, member, NULL, &i, &e));
+    assert_int_equal(i.problems.n, 0);
+    assert_int_equal(i.db.odd, ENTRIES - 11 + 2);
+    forget();
+    assert_int_equal(write_snapshot(), 0);
+    restored_done(&r);
+    assert_ok(restore_run(&ctx, &o, &r, &e));
+    assert_int_equal(r.warnings.n, 0);
+    forget();
+}
+
 static void cancel_at_the_end(void *arg, uint64_t done, uint64_t total)
 {
     (void)done;
@@ -265,6 +298,7 @@ int main(void)
         TEST(a_restored_member_is_what_was_asked_for),
         TEST(a_bump_moves_the_revision_and_marks_it_compacted),
         TEST(a_failed_or_cancelled_restore_leaves_nothing),
+        TEST(what_is_odd_is_a_warning_and_restored),
         TEST(the_edit_can_be_cancelled_too),
         TEST(what_a_killed_run_left_is_replaced),
     };
