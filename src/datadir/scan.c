@@ -182,15 +182,19 @@ static int name_bucket(void *arg, struct str name, uint64_t page, struct err *e)
     return 0;
 }
 
+/* Entries have the numbers that keyset_add() gave them: those that do not decode have none. */
 static int name_item(void *arg, const struct bolt_item *item, struct err *e)
 {
     struct naming *n = arg;
-    if (n->bucket != BUCKET_KEY)
+    struct mvcc_revision at;
+    struct mvcc_kv kv;
+    struct err ignored = {0};
+    if (n->bucket != BUCKET_KEY || mvcc_revision_decode(item->key, &at, &ignored) < 0 ||
+        mvcc_kv_decode(item->value, &kv, &ignored) < 0)
         return 0;
     const uint64_t number = n->number++;
     for (size_t i = 0; i < n->s->n_lost; i++) {
-        struct mvcc_kv kv;
-        if (n->s->lost[i] != number || mvcc_kv_decode(item->value, &kv, e) < 0)
+        if (n->s->lost[i] != number)
             continue;
         err_set(e, ERR_INVALID, 0,
                 "page %" PRIu64 ": key \"%.*s\" has lease %016" PRIx64 ", which does not exist",
@@ -228,7 +232,13 @@ static int resolve_keys(const struct ctx *ctx, struct scan *s, struct err *e)
     if (keyset_resolve(s->keys, s->o->strict ? &v : NULL, &totals, e) < 0)
         return -1;
     s->r.total_keys = totals.live;
-    return s->n_lost > 0 ? name_lost(ctx, s, e) : 0;
+    if (s->n_lost > 0 && name_lost(ctx, s, e) < 0)
+        return -1;
+    if (!s->o->strict || totals.marked == s->n_lost)
+        return 0;
+    err_set(e, ERR_INVALID, 0, "and %" PRIu64 " more keys have a lease that does not exist",
+            totals.marked - s->n_lost);
+    return note_odd(s, s->walk.f->bolt.meta.root, e);
 }
 
 /* A database is whole pages, and then perhaps 32 bytes of hash. */

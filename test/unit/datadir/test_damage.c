@@ -85,7 +85,9 @@ static struct buf store(void)
 
 struct found {
     size_t n;
-    char first[400];
+    char first[400], last[400];
+    int keys[ENTRIES]; /* numbers of the keys whose lease is said to be lost */
+    size_t named;
 };
 
 static int on_finding(void *arg, const struct scan_finding *finding, struct err *e)
@@ -94,6 +96,12 @@ static int on_finding(void *arg, const struct scan_finding *finding, struct err 
     (void)e;
     if (f->n++ == 0)
         (void)snprintf(f->first, sizeof(f->first), "%s", finding->what);
+    (void)snprintf(f->last, sizeof(f->last), "%s", finding->what);
+    const char *key = strstr(finding->what, "key \"key");
+    int64_t number = 0;
+    if (key && str_i64(str_first(str_c(key + 8), strcspn(key + 8, "\"")), &number) &&
+        f->named < ENTRIES)
+        f->keys[f->named++] = (int)number;
     return 0;
 }
 
@@ -260,19 +268,52 @@ static void pages_zeroed_swapped_or_cut_are_found(void **state)
     }
 }
 
+static void lose_the_lease(struct buf *image)
+{
+    char *lease = memmem(image->p, image->n, "\0\0\0\0\0\0\3\x09\x08\x89\6", 11);
+    assert_non_null(lease);
+    lease[7] = 0x0a; /* another lease, well-formed */
+    lease[9] = (char)0x8a;
+}
+
 /* Damage of each class, made by hand where a flip cannot make it; named with its page. */
 static void a_lost_lease_is_named(void **state)
 {
     (void)state;
     auto_buf struct buf image = store();
-    char *lease = memmem(image.p, image.n, "\0\0\0\0\0\0\3\x09\x08\x89\6", 11);
-    assert_non_null(lease);
-    lease[7] = 0x0a; /* another lease, well-formed */
-    lease[9] = (char)0x8a;
+    lose_the_lease(&image);
     const struct found f = look((const uint8_t *)image.p, image.n);
     assert_true(f.n > 0);
     assert_non_null(strstr(f.first, "has lease 0000000000000309, which does not exist"));
     assert_non_null(strstr(f.first, "page "));
+}
+
+/* Every second of the sixty has the lease but the first and the deleted: 28; 16 are named. */
+static void of_many_keys_without_their_lease_the_rest_is_counted(void **state)
+{
+    (void)state;
+    auto_buf struct buf image = store();
+    lose_the_lease(&image);
+    const struct found f = look((const uint8_t *)image.p, image.n);
+    assert_int_equal(f.n, 16 + 1);
+    assert_string_equal(f.last, "and 12 more keys have a lease that does not exist");
+}
+
+/* An entry before it that does not decode is none of those that are counted. */
+static void the_right_key_is_named_after_damage(void **state)
+{
+    (void)state;
+    auto_buf struct buf image = store();
+    lose_the_lease(&image);
+    char *value = memmem(image.p, image.n, "\x0a\4key1\x10", 7);
+    assert_non_null(value);
+    value[1] = 0x7f; /* a key longer than its message */
+    const struct found f = look((const uint8_t *)image.p, image.n);
+    assert_non_null(strstr(f.first, "not a key-value message"));
+    assert_true(f.named > 0);
+    for (size_t i = 0; i < f.named; i++)
+        if (f.keys[i] % 2 != 0 || f.keys[i] == 0)
+            fail_msg("key%d has no lease", f.keys[i]);
 }
 
 static void random_damage_never_crashes(void **state)
@@ -298,6 +339,8 @@ int main(void)
         TEST(every_byte_that_can_be_checked_is_checked),
         TEST(pages_zeroed_swapped_or_cut_are_found),
         TEST(a_lost_lease_is_named),
+        TEST(of_many_keys_without_their_lease_the_rest_is_counted),
+        TEST(the_right_key_is_named_after_damage),
         TEST(random_damage_never_crashes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
