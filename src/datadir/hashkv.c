@@ -74,6 +74,8 @@ static int hash_entry(void *arg, const struct bolt_item *item, struct err *e)
     const uint64_t number = h->number++;
     if (at.main > h->revision)
         return 0;
+    if (at.main <= h->compact && h->compact > 0 && number >= h->compacted)
+        return err_set(e, ERR_CONFLICT, 0, "the file changes while it is read");
     if (at.main <= h->compact && h->any_kept && !(h->keep[number / 8] >> (number % 8) & 1))
         return 0;
     if (at.main == h->compact && at.tombstone)

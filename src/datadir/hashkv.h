@@ -10,6 +10,7 @@ struct hashkv {
 };
 
 /* revision 0: the latest. ERR_INVALID in the future · ERR_EXPIRED compacted · ERR_CORRUPT ·
+ * ERR_CONFLICT the file changed meanwhile ·
  * ERR_CANCELED · ERR_IO (also of the temporary file). */
 NODISCARD int hashkv_of(const struct ctx *ctx, const struct dbfile *f, int64_t revision,
                         const struct progress *progress, struct hashkv *out, struct err *e);

@@ -141,7 +141,11 @@ static int find(const struct ctx *ctx, const struct dbfile *f, struct str prefix
         return -1;
     c.max = c.n;
     c.into = entries.p;
-    if (c.n > 0 && (collect(ctx, &c, f, NULL, e) < 0 || sort(ctx, f, c.into, c.max, e) < 0))
+    if (c.n > 0 && collect(ctx, &c, f, NULL, e) < 0)
+        return -1;
+    if (c.n != c.max)
+        return err_set(e, ERR_CONFLICT, 0, "%s: the file changes while it is read", f->path);
+    if (sort(ctx, f, c.into, c.max, e) < 0)
         return -1;
     *out = (struct livekeys){.f = f, .entries = entries, .n = keep_newest(f, c.into, c.max)};
     entries.p = NULL; /* handed over */

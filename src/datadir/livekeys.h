@@ -15,7 +15,7 @@ struct livekeys {
 };
 
 /* Keys that begin with prefix; an exact match only if `exact`. ERR_CORRUPT · ERR_CANCELED ·
- * ERR_IO (also of the temporary file). */
+ * ERR_CONFLICT the file changed meanwhile · ERR_IO (also of the temporary file). */
 NODISCARD int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str prefix,
                             bool exact, const struct progress *progress, struct livekeys *out,
                             struct err *e);

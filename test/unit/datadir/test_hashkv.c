@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "datadir/livekeys.h"
 #include "datadir/scan.h"
+#include "datadir/wire.h"
 #include "image.h"
 #include "unit.h"
 
@@ -143,6 +144,83 @@ static void a_cancelled_scan_ends(void **state)
     cancel_done(&cancel);
 }
 
+/* Twelve small entries, then large ones: by the time that progress is told, the small are behind
+ * the walk. Made to look compacted then, they are more than the first walk counted. */
+enum { SMALL = 12, LARGE = 8, LARGE_BYTES = 1400 * 1000 };
+
+struct changing {
+    struct buf image;
+    struct dbfile f;
+};
+
+static struct changing changing_store(void)
+{
+    static char keys[SMALL + LARGE][17];
+    struct image_item items[SMALL + LARGE + 1];
+    auto_buf struct buf value = BUF_INIT(2 * LARGE_BYTES);
+    struct err e = {0};
+    wire_put_bytes(&value, 1, STR("k"));
+    const size_t small_n = value.n;
+    static char zeros[LARGE_BYTES];
+    wire_put_bytes(&value, 5, (struct str){zeros, sizeof(zeros)});
+    for (int i = 0; i < SMALL + LARGE; i++) {
+        memcpy(keys[i], REV("\0"), 17);
+        keys[i][7] = (char)(i + 2);
+        items[i] = (struct image_item){
+            "key", {keys[i], 17}, str_first(buf_str(&value), i < SMALL ? small_n : value.n)};
+    }
+    items[SMALL + LARGE] =
+        (struct image_item){"meta", BYTES("finishedCompactRev"), BYTES(REV("\3"))};
+    struct changing c = {.image = image_of(items, COUNT_OF(items), 4096)};
+    c.f = (struct dbfile){.path = path,
+                          .map = {.fd = -1, .p = (const uint8_t *)c.image.p, .n = c.image.n},
+                          .n = c.image.n};
+    assert_ok(bolt_open(&c.f.bolt, c.image.p, c.image.n, &e));
+    return c;
+}
+
+static void change(void *arg, uint64_t done, uint64_t total)
+{
+    struct buf *image = arg;
+    (void)done;
+    (void)total;
+    for (int i = 2; i < SMALL; i++) { /* entry i, of revision i + 2, becomes 3.i */
+        const char revision[] = {0, 0, 0, 0, 0, 0, 0, (char)(i + 2), '_'};
+        char *at = memmem(image->p, image->n, revision, sizeof(revision));
+        if (!at)
+            return; /* done before */
+        at[7] = 3;
+        at[16] = (char)i;
+    }
+}
+
+static void change_keys(void *arg, uint64_t done, uint64_t total)
+{
+    struct buf *image = arg;
+    (void)done;
+    (void)total;
+    char *at = memmem(image->p, image->n, "\x0a\1k", 3);
+    if (at)
+        at[2] = 'x';
+}
+
+static void a_file_that_changes_between_two_walks_is_refused(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct hashkv h;
+    AUTO(livekeys_done) struct livekeys keys = {0};
+    struct changing c = changing_store();
+    const struct progress changed = {&c.image, change};
+    assert_err(hashkv_of(&ctx, &c.f, 0, &changed, &h, &e), ERR_CONFLICT, "changes while");
+    buf_done(&c.image);
+    c = changing_store();
+    const struct progress renamed = {&c.image, change_keys};
+    assert_err(livekeys_find(&ctx, &c.f, STR("k"), false, &renamed, &keys, &e), ERR_CONFLICT,
+               "changes while");
+    buf_done(&c.image);
+}
+
 static int count_difference(void *arg, enum diff_kind kind, struct str key, struct err *e)
 {
     (void)key;
@@ -193,6 +271,7 @@ int main(void)
         TEST(revisions_out_of_range_are_refused),
         TEST(status_counts_live_keys),
         TEST(a_cancelled_scan_ends),
+        TEST(a_file_that_changes_between_two_walks_is_refused),
         TEST(live_keys_and_their_differences),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
