@@ -272,6 +272,9 @@ static int read_cluster(const struct bolt *b, struct db_meta *m, struct err *e)
     struct err ignored = {0};
     if (downgrade.n > 0 && jparse(downgrade, &v, &ignored) == 0)
         m->downgrade_enabled = jbool(v, "enabled", false);
+    if (m->downgrade_enabled)
+        (void)snprintf(m->downgrade_target, sizeof(m->downgrade_target), "%s",
+                       jstr(v, "target-version", ""));
     return 0;
 }
 

@@ -38,6 +38,7 @@ struct db_meta {
     int64_t scheduled_compact, finished_compact;
     char storage_version[32], cluster_version[32];
     bool downgrade_enabled;
+    char downgrade_target[32]; /* the version, if enabled */
 };
 
 /* ERR_CORRUPT: damaged, or not etcd's (no bucket `meta` or `key`). */

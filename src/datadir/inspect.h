@@ -7,11 +7,14 @@
 
 struct inspection {
     bool has_db, has_wal;
+    bool wal_whole; /* the log could be read to its end */
     struct scan_result db;
     struct wal_summary wal;
     uint64_t db_file_bytes;
     uint64_t snap_files;             /* *.snap that can be read */
-    struct raft_snapshot_point snap; /* the newest of them that the log knows */
+    struct raft_snapshot_point snap; /* the newest of them that the log knows as committed */
+    uint64_t snap_members;           /* voters and learners in it */
+    bool has_snap_db;                /* a received database of that index waits to be installed */
     bool is_member;                  /* bucket members lists the member of the log */
     uint64_t members;                /* in bucket members */
     VEC(char *) problems;            /* owned; each would stop etcd, or make it forget */

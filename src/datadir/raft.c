@@ -69,8 +69,10 @@ static bool decode_snapshot_metadata(struct str bytes, struct raft_snapshot *out
         if (f.number == 1 && f.type == WIRE_BYTES) {
             struct wire conf = wire_of(f.bytes);
             struct wire_field id;
-            while (wire_next(&conf, &id))
+            while (wire_next(&conf, &id)) {
                 out->voters += id.number == 1;
+                out->learners += id.number == 2;
+            }
             if (conf.bad)
                 return false;
         } else if (f.number == 2 && f.type == WIRE_VARINT) {

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 
+enum { RAFT_CONF_CHANGE = 1, RAFT_CONF_CHANGE_V2 = 2 }; /* types of entries; 0 is normal */
 struct raft_entry {
     uint64_t type, term, index;
     struct str data; /* borrowed */
@@ -20,7 +21,7 @@ struct raft_snapshot_point {
 struct raft_snapshot {
     struct raft_snapshot_point at;
     struct str data; /* the v2 store, as JSON; borrowed */
-    uint64_t voters;
+    uint64_t voters, learners;
 };
 struct wal_metadata {
     uint64_t node_id, cluster_id;

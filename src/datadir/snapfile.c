@@ -31,10 +31,10 @@ int snapfile_decode(struct str bytes, struct raft_snapshot *out, struct err *e)
     struct raft_snapshot s;
     if (!raft_snapshot_decode(data, &s))
         return err_set(e, ERR_CORRUPT, 0, "the raft snapshot does not decode");
+    *out = s;
     json_auto_t *store = NULL;
     if (jparse(s.data, &store, e) < 0 || !json_is_object(jget(store, "Root")))
-        return err_set(e, ERR_CORRUPT, 0, "the v2 store in it is not JSON");
-    *out = s;
+        return err_set(e, ERR_INVALID, 0, "the v2 store in it is not JSON");
     return 0;
 }
 

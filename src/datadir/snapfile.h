@@ -11,7 +11,8 @@ struct membership;
 enum { SNAPFILE_MAX_BYTES = 64 * 1024 * 1024, SNAPFILE_NAME_BYTES = 39 };
 
 /* Checks the checksum, the message and that the store is JSON. `bytes` is borrowed.
- * ERR_CORRUPT says which of them is wrong. */
+ * ERR_CORRUPT: one of the first two is wrong, and etcd goes on as if there were no such file ·
+ * ERR_INVALID: only the store is, and *out is filled: 3.5 and 3.6 stop at it. */
 NODISCARD int snapfile_decode(struct str bytes, struct raft_snapshot *out, struct err *e);
 
 /* The one of a restored member, at index N (its number of members) and term 1. */

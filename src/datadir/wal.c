@@ -183,6 +183,8 @@ static int take_entry(struct wal_summary *s, struct str data, struct err *e)
         s->first_index = entry.index;
     s->last_index = entry.index;
     s->last_term = entry.term;
+    if (entry.type == RAFT_CONF_CHANGE || entry.type == RAFT_CONF_CHANGE_V2)
+        s->last_conf_change = entry.index;
     return 0;
 }
 

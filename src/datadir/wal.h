@@ -41,6 +41,7 @@ struct wal_summary {
     struct raft_hard_state state;   /* the last one */
     uint64_t first_index;           /* of the entries behind the last snapshot received; 0: none */
     uint64_t last_index, last_term; /* of the last entry, or of a snapshot past it; 0: none */
+    uint64_t last_conf_change;      /* index of the last entry that changes the members; 0: none */
     VEC(struct raft_snapshot_point) snapshots; /* in the order written; at most the last 64 */
     bool torn;                                 /* etcd will repair the last segment */
 };
