@@ -21,7 +21,7 @@ enum { READ_AHEAD = 4 }; /* windows asked of the disk before they are reached */
 static void advise(const struct mapping *m, uint64_t window, int advice)
 {
     const uint64_t begin = window * window_bytes;
-    if (begin >= m->n)
+    if (begin >= m->n || m->fd < 0)
         return;
     const size_t n = m->n - begin < window_bytes ? m->n - begin : window_bytes;
     (void)madvise((void *)(m->p + begin), n, advice); /* advice: refused is slower, not wrong */

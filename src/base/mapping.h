@@ -12,7 +12,7 @@ struct mapping_ahead;
 struct lostpages;
 
 struct mapping {
-    int fd;
+    int fd;           /* -1: bytes in memory, which are never let go */
     const uint8_t *p; /* NULL for an empty file */
     size_t n;
     struct mapping_ahead *ahead; /* NULL: none */

@@ -109,7 +109,7 @@ static void add_text(struct buf *out, struct str s, const char *kept)
     buf_add_char(out, '\n');
 }
 
-static int print_kvs(const struct livekeys *keys, int output, bool values, struct err *e)
+static int print_kvs(struct livekeys *keys, int output, bool values, struct err *e)
 {
     auto_buf struct buf out = BUF_INIT(PRINT_MAX_BYTES);
     const struct form *form = output == OUTPUT_TABLE ? NULL : &forms[output];
@@ -206,7 +206,7 @@ static int on_difference(void *arg, enum diff_kind kind, struct str key, struct 
     return flush_when_full(d->out, e);
 }
 
-static int print_diff(const struct livekeys *a, const struct livekeys *b, int output, struct err *e)
+static int print_diff(struct livekeys *a, struct livekeys *b, int output, struct err *e)
 {
     auto_buf struct buf out = BUF_INIT(PRINT_MAX_BYTES);
     const struct form *form = output == OUTPUT_TABLE ? NULL : &forms[output];

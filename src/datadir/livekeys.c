@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One walk counts the matching entries, a second one notes where they lie; sorted by key and age,
- * the newest of each key stays unless it is a tombstone. */
+ * the newest of each key stays unless it is a tombstone.
+ *
+ * A sort compares keys all over the file. What all keys begin with is known after the first walk;
+ * each entry keeps the bytes of its key that follow, so that few comparisons need the file. */
 #include "datadir/livekeys.h"
 
 #include <inttypes.h>
@@ -8,10 +11,13 @@
 #include "base/ctx.h"
 #include "datadir/buckets.h"
 
+enum { HEAD_BYTES = 24 };
+
 struct livekey {
-    uint64_t offset; /* of the message in the file */
-    uint64_t number; /* age: larger is newer */
-    uint32_t n;      /* its bytes */
+    char head[HEAD_BYTES]; /* of the key, behind what is common to all; zeros behind its end */
+    uint64_t offset;       /* of the message in the file */
+    uint64_t number;       /* age: larger is newer */
+    uint32_t n;            /* its bytes */
     uint32_t key_n;
     uint32_t key_at; /* where the key lies in it */
     uint32_t tombstone;
@@ -23,6 +29,7 @@ struct collecting {
     bool exact;
     enum bucket bucket;
     uint64_t number;
+    struct str common;    /* what all keys begin with */
     struct livekey *into; /* NULL: only count */
     size_t n, max;
 };
@@ -33,6 +40,14 @@ static int enter_bucket(void *arg, struct str name, uint64_t page, struct err *e
     (void)e;
     ((struct collecting *)arg)->bucket = bucket_of(name);
     return 0;
+}
+
+static struct str common_of(struct str a, struct str b)
+{
+    size_t n = 0;
+    while (n < a.n && n < b.n && a.p[n] == b.p[n])
+        n++;
+    return str_first(a, n);
 }
 
 static int take_item(void *arg, const struct bolt_item *item, struct err *e)
@@ -47,8 +62,11 @@ static int take_item(void *arg, const struct bolt_item *item, struct err *e)
         return err_wrap(e, "page %" PRIu64, item->page);
     if (kv.key.n == 0 || !str_starts(kv.key, c->prefix) || (c->exact && kv.key.n != c->prefix.n))
         return 0;
-    if (c->into && c->n < c->max)
-        c->into[c->n] = (struct livekey){
+    if (!c->into)
+        c->common = c->n == 0 ? kv.key : common_of(c->common, kv.key);
+    if (c->into && c->n < c->max) {
+        struct livekey *k = &c->into[c->n];
+        *k = (struct livekey){
             .offset = (uint64_t)(item->value.p - (const char *)c->walk.f->map.p),
             .number = number,
             .n = (uint32_t)item->value.n,
@@ -56,6 +74,10 @@ static int take_item(void *arg, const struct bolt_item *item, struct err *e)
             .key_at = (uint32_t)(kv.key.p - item->value.p),
             .tombstone = at.tombstone,
         };
+        const struct str head = str_first(str_from(kv.key, c->common.n), HEAD_BYTES);
+        if (head.n > 0)
+            memcpy(k->head, head.p, head.n);
+    }
     c->n++;
     return 0;
 }
@@ -72,25 +94,58 @@ static int collect(const struct ctx *ctx, struct collecting *c, const struct dbf
     return bolt_walk(&f->bolt, &v, &totals, e) < 0 ? err_wrap(e, "%s", f->path) : 0;
 }
 
-static struct str key_of(const struct dbfile *f, const struct livekey *k)
+/* Out of order: what was read some windows ago is let go. */
+static void reach(struct mapping_window *w, uint64_t offset, uint64_t bytes)
 {
-    return (struct str){(const char *)f->map.p + k->offset + k->key_at, k->key_n};
+    enum { STEP_BYTES = 1024 * 1024 };
+    for (uint64_t at = 0; at < bytes; at += STEP_BYTES)
+        mapping_reach(w, offset + at);
+    if (bytes > 0)
+        mapping_reach(w, offset + bytes - 1);
+}
+
+/* The array, and how to compare in it. */
+struct sorting {
+    struct livekey *v;
+    size_t common_n;
+    struct mapping_window window;
+};
+
+static struct str key_of(struct sorting *s, const struct livekey *k)
+{
+    const uint64_t offset = k->offset + k->key_at;
+    reach(&s->window, offset, k->key_n);
+    return (struct str){(const char *)s->window.m->p + offset, k->key_n};
+}
+
+/* A zero in the head may be a byte of the key or its end; where heads are the same, the lengths
+ * tell, or the rest of the keys. */
+static int compare_keys(struct sorting *s, const struct livekey *a, const struct livekey *b)
+{
+    const int order = memcmp(a->head, b->head, HEAD_BYTES);
+    const size_t whole = s->common_n + HEAD_BYTES;
+    if (order != 0)
+        return order;
+    if (a->key_n <= whole && b->key_n <= whole)
+        return (a->key_n > b->key_n) - (a->key_n < b->key_n);
+    return bolt_key_cmp(key_of(s, a), key_of(s, b));
 }
 
 /* By key, the newest first. */
-static bool comes_before(const struct dbfile *f, const struct livekey *a, const struct livekey *b)
+static bool comes_before(struct sorting *s, const struct livekey *a, const struct livekey *b)
 {
-    const int order = bolt_key_cmp(key_of(f, a), key_of(f, b));
+    const int order = compare_keys(s, a, b);
     return order != 0 ? order < 0 : a->number > b->number;
 }
 
-static void sift_down(const struct dbfile *f, struct livekey *v, size_t top, size_t n)
+static void sift_down(struct sorting *s, size_t top, size_t n)
 {
+    struct livekey *v = s->v;
     const struct livekey moving = v[top];
     for (size_t child; (child = 2 * top + 1) < n; top = child) {
-        if (child + 1 < n && comes_before(f, &v[child], &v[child + 1]))
+        if (child + 1 < n && comes_before(s, &v[child], &v[child + 1]))
             child++;
-        if (!comes_before(f, &moving, &v[child]))
+        if (!comes_before(s, &moving, &v[child]))
             break;
         v[top] = v[child];
     }
@@ -99,34 +154,33 @@ static void sift_down(const struct dbfile *f, struct livekey *v, size_t top, siz
 
 /* A heap sort: in place, because the array may be larger than memory, and never quadratic,
  * because the keys may be chosen by somebody else. */
-static int sort(const struct ctx *ctx, const struct dbfile *f, struct livekey *v, size_t n,
-                struct err *e)
+static int sort(const struct ctx *ctx, struct sorting *s, size_t n, struct err *e)
 {
     enum { CHECK_EVERY = 65536 };
     for (size_t i = n / 2; i-- > 0;)
-        sift_down(f, v, i, n);
+        sift_down(s, i, n);
     for (size_t i = n; i-- > 1;) {
-        const struct livekey largest = v[0];
-        v[0] = v[i];
-        v[i] = largest;
-        sift_down(f, v, 0, i);
+        const struct livekey largest = s->v[0];
+        s->v[0] = s->v[i];
+        s->v[i] = largest;
+        sift_down(s, 0, i);
         if (i % CHECK_EVERY == 0 && ctx_check(ctx, e) < 0)
             return -1;
     }
     return 0;
 }
 
-static size_t keep_newest(const struct dbfile *f, struct livekey *v, size_t n)
+static size_t keep_newest(struct sorting *s, size_t n)
 {
     size_t kept = 0;
-    struct str before = {0};
+    struct livekey before = {0};
     for (size_t i = 0; i < n; i++) {
-        const struct str key = key_of(f, &v[i]);
-        if (before.p && str_eq(before, key))
+        const struct livekey at = s->v[i];
+        if (i > 0 && compare_keys(s, &before, &at) == 0)
             continue;
-        before = key;
-        if (!v[i].tombstone)
-            v[kept++] = v[i];
+        before = at;
+        if (!at.tombstone)
+            s->v[kept++] = at;
     }
     return kept;
 }
@@ -145,9 +199,11 @@ static int find(const struct ctx *ctx, const struct dbfile *f, struct str prefix
         return -1;
     if (c.n != c.max)
         return err_set(e, ERR_CONFLICT, 0, "%s: the file changes while it is read", f->path);
-    if (sort(ctx, f, c.into, c.max, e) < 0)
+    struct sorting s = {.v = c.into, .common_n = c.common.n, .window = mapping_window_of(&f->map)};
+    if (sort(ctx, &s, c.max, e) < 0)
         return -1;
-    *out = (struct livekeys){.f = f, .entries = entries, .n = keep_newest(f, c.into, c.max)};
+    *out = (struct livekeys){
+        .f = f, .window = s.window, .entries = entries, .n = keep_newest(&s, c.max)};
     entries.p = NULL; /* handed over */
     return 0;
 }
@@ -169,9 +225,10 @@ void livekeys_done(struct livekeys *k)
     scratch_done(&k->entries);
 }
 
-struct mvcc_kv livekeys_at(const struct livekeys *k, size_t i)
+struct mvcc_kv livekeys_at(struct livekeys *k, size_t i)
 {
     const struct livekey *at = (const struct livekey *)k->entries.p + i;
+    reach(&k->window, at->offset, at->n);
     struct mvcc_kv kv = {0};
     struct err ignored = {0};
     (void)!mvcc_kv_decode((struct str){(const char *)k->f->map.p + at->offset, at->n}, &kv,
@@ -179,7 +236,7 @@ struct mvcc_kv livekeys_at(const struct livekeys *k, size_t i)
     return kv;
 }
 
-int livekeys_diff(const struct livekeys *a, const struct livekeys *b,
+int livekeys_diff(struct livekeys *a, struct livekeys *b,
                   int (*found)(void *arg, enum diff_kind kind, struct str key, struct err *e),
                   void *arg, struct err *e)
 {

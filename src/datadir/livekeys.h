@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The user's keys in a database file as of its last revision, by rising key: what a restored
- * member would serve. Large key sets are sorted in a temporary file, not in memory. */
+ * member would serve. Large key sets are sorted in a temporary file, not in memory, and what is
+ * read of the database out of order is let go again. */
 #pragma once
 #include "datadir/dbfile.h"
 #include "datadir/mvcc.h"
@@ -10,6 +11,7 @@ struct livekey; /* one entry of the sorted array */
 
 struct livekeys {
     const struct dbfile *f;
+    struct mapping_window window;
     struct scratch entries;
     size_t n;
 };
@@ -22,13 +24,13 @@ NODISCARD int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struc
 void livekeys_done(struct livekeys *k); /* idempotent */
 
 /* Borrowed from the file. After the last one, dbfile_check() says whether they count. */
-struct mvcc_kv livekeys_at(const struct livekeys *k, size_t i);
+struct mvcc_kv livekeys_at(struct livekeys *k, size_t i);
 
 /* --- What became of the keys between two files. */
 enum diff_kind { DIFF_ADDED, DIFF_CHANGED, DIFF_REMOVED };
 
 /* In key order; changed means another value or another lease. What `found` says · ERR_IO. */
-NODISCARD int livekeys_diff(const struct livekeys *a, const struct livekeys *b,
+NODISCARD int livekeys_diff(struct livekeys *a, struct livekeys *b,
                             int (*found)(void *arg, enum diff_kind kind, struct str key,
                                          struct err *e),
                             void *arg, struct err *e);

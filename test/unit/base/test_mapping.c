@@ -2,7 +2,9 @@
 #include "base/mapping.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -215,6 +217,40 @@ static void more_files_than_can_be_watched_are_refused(void **state)
     mapping_done(&m[0]);
 }
 
+static uint64_t resident_file_bytes(void)
+{
+    uint64_t size = 0, resident = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%" SCNu64 " %" SCNu64 " %" SCNu64, &size, &resident, &shared), 3);
+    assert_int_equal(fclose(f), 0);
+    return shared * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void a_reader_in_no_order_keeps_little_mapped(void **state)
+{
+    (void)state;
+    enum { SIZE = 192 << 20, BOUND = 32 << 20 };
+    struct err e = {0};
+    struct mapping m;
+    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
+    assert_int_equal(truncate(path, SIZE), 0);
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    struct mapping_window window = mapping_window_of(&m);
+    const uint64_t before = resident_file_bytes();
+    uint64_t seed = 3, most = 0, sum = 0;
+    for (int i = 0; i < 20000; i++) {
+        const uint64_t at = test_below(&seed, SIZE - 1) + 1;
+        mapping_reach(&window, at);
+        sum += m.p[at];
+        const uint64_t now = i % 100 == 0 ? resident_file_bytes() : 0;
+        most = now > most ? now : most;
+    }
+    assert_int_equal(sum, 0);
+    assert_true(most > before && most - before < BOUND);
+    mapping_done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +258,7 @@ int main(void)
         TEST(with_somebody_who_looks_ahead_too),
         TEST(a_file_in_use_is_refused),
         TEST(odd_files),
+        TEST(a_reader_in_no_order_keeps_little_mapped),
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
         TEST(other_bus_errors_are_not_swallowed),
