@@ -8,6 +8,7 @@
 #include "base/ctx.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "bolt/find.h"
 #include "bolt/layout.h"
 #include "datadir/mvcc.h"
 #include "datadir/scan.h"
@@ -86,6 +87,7 @@ static struct buf store(void)
 struct found {
     size_t n;
     char first[400], last[400];
+    uint64_t page;     /* of the first */
     int keys[ENTRIES]; /* numbers of the keys whose lease is said to be lost */
     size_t named;
 };
@@ -94,8 +96,10 @@ static int on_finding(void *arg, const struct scan_finding *finding, struct err 
 {
     struct found *f = arg;
     (void)e;
-    if (f->n++ == 0)
+    if (f->n++ == 0) {
+        f->page = finding->page;
         (void)snprintf(f->first, sizeof(f->first), "%s", finding->what);
+    }
     (void)snprintf(f->last, sizeof(f->last), "%s", finding->what);
     const char *key = strstr(finding->what, "key \"key");
     int64_t number = 0;
@@ -276,7 +280,139 @@ static void lose_the_lease(struct buf *image)
     lease[9] = (char)0x8a;
 }
 
-/* Damage of each class, made by hand where a flip cannot make it; named with its page. */
+static uint64_t page_of(const struct buf *image, struct str pattern)
+{
+    const char *at = memmem(image->p, image->n, pattern.p, pattern.n);
+    assert_non_null(at);
+    return (uint64_t)(at - image->p) / PAGE;
+}
+
+/* In the finding and in its text. */
+static void assert_named(const struct found *f, uint64_t page)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "page %" PRIu64, page);
+    if (f->n == 0 || f->page != page || !strstr(f->first, text))
+        fail_msg("not named as %s: page %" PRIu64 ", \"%s\"", text, f->page, f->first);
+}
+
+/* Pages of the store: leaves of bucket key from 2 on, their branch, the root last. */
+enum place { META_0, META_1, FIRST_LEAF, BRANCH, ROOT };
+
+static uint64_t page_at(const struct bolt *b, enum place place)
+{
+    struct err e = {0};
+    struct bolt_bucket key;
+    assert_ok(bolt_find_bucket(b, STR("key"), &key, &e));
+    assert_false(key.top.leaf);
+    const uint64_t pages[] = {0, 1, 2, key.top.page, b->meta.root};
+    return pages[place];
+}
+
+/* One changed byte of each class: in a page of its kind, or behind a pattern. */
+static void each_class_of_damage_is_named_with_its_page(void **state)
+{
+    (void)state;
+    enum { ELEMENT = 16, POSITION = 4 };
+    static const struct {
+        const char *name;
+        enum place place;
+        struct str pattern; /* p != NULL: it says the place */
+        int at;
+        uint8_t flip;
+        const char *says;
+    } rows[] = {
+        {"meta page, checksum", META_1, {0}, 30, 0x01, "meta page is damaged"},
+        {"meta page, header", META_0, {0}, 8, 0x01, "header of the meta page is damaged"},
+        {"leaf, number", FIRST_LEAF, {0}, 0, 0x01, "says it is page"},
+        {"leaf, kind", FIRST_LEAF, {0}, 8, 0x10, "neither branch nor leaf"},
+        {"leaf, count", FIRST_LEAF, {0}, 11, 0x40, "do not fit"},
+        {"leaf, overflow", FIRST_LEAF, {0}, 15, 0x40, "pass the end"},
+        {"leaf, position", FIRST_LEAF, {0}, ELEMENT + POSITION, 0x04, "does not lie behind"},
+        {"leaf, order", FIRST_LEAF, BYTES("\3_\0\0\0\0\0\0\0\0"), 0, 0x03, "out of order"},
+        {"leaf, below its branch", FIRST_LEAF, BYTES("\2_\0\0\0\0\0\0\0\0"), 0, 0x03,
+         "below the branch"},
+        {"branch, kind", BRANCH, {0}, 8, 0x10, "neither branch nor leaf"},
+        {"branch, position", BRANCH, {0}, ELEMENT, 0x04, "does not lie behind"},
+        {"root, position", ROOT, {0}, ELEMENT + POSITION, 0x04, "does not lie behind"},
+        {"inline bucket, kind", ROOT, BYTES("auth"), 4 + 16 + 8, 0x01, "neither branch nor leaf"},
+        {"inline bucket, count", ROOT, BYTES("auth"), 4 + 16 + 10, 0x03, "does not lie behind"},
+        {"revision, separator", ROOT, BYTES("\5_\0\0\0\0\0\0\0\0"), 1, 0x01, "separator 0x5e"},
+        {"revision, tombstone", ROOT, BYTES(" _\0\0\0\0\0\0\0\0t"), 10, 0x01,
+         "tombstone mark 0x75"},
+        {"revision, sign", ROOT, BYTES("\x3d_\0\0\0\0\0\0\0\0"), -7, 0x80, "impossible revision"},
+        {"key-value, length", ROOT, BYTES("\x0a\4key5\x10"), 1, 0x40, "not a key-value message"},
+        {"key-value, number", ROOT, BYTES("\x0a\4key5\x10"), 7, 0x10, "create_revision"},
+        {"lease, record", ROOT, BYTES("\x08\x89\6\x10"), 0, 0x02, "does not decode"},
+        {"user, record", ROOT, BYTES("\x0a\2u1"), 1, 0x40, "does not decode"},
+        {"member, id", ROOT, BYTES("{\"id\":236"), 6, 0x01, "not a member of that id"},
+        {"version", ROOT, BYTES("storageVersion3.6.0"), 14, 0x40, "not a version"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct err e = {0};
+        auto_buf struct buf image = store();
+        struct bolt b;
+        assert_ok(bolt_open(&b, image.p, image.n, &e));
+        const bool sought = rows[i].pattern.p != NULL;
+        const uint64_t page =
+            sought ? page_of(&image, rows[i].pattern) : page_at(&b, rows[i].place);
+        char *base = sought ? memmem(image.p, image.n, rows[i].pattern.p, rows[i].pattern.n)
+                            : image.p + page * PAGE;
+        base[rows[i].at] = (char)(base[rows[i].at] ^ rows[i].flip);
+        const struct found f = look((const uint8_t *)image.p, image.n);
+        if (!strstr(f.first, rows[i].says))
+            fail_msg("%s: \"%s\"", rows[i].name, f.first);
+        assert_named(&f, page);
+    }
+}
+
+/* What points to a page that cannot be: named is the page pointed to. */
+static void wrong_pointers_are_named_with_the_page_they_point_to(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum { CHILD, BUCKET_ROOT, FREELIST } pointer;
+        uint64_t to;
+        const char *says;
+    } rows[] = {
+        {"a child twice", CHILD, 2, "reached twice"},
+        {"a child that is a meta page", CHILD, 1, "outside the file"},
+        {"a child behind the end", CHILD, 1000, "outside the file"},
+        {"a bucket's root behind the end", BUCKET_ROOT, 1000, "outside the file"},
+        {"a bucket's root that is a meta page", BUCKET_ROOT, 1, "outside the file"},
+        {"a freelist behind the end", FREELIST, 1000, "freelist: page 1000 is outside the file"},
+        {"a freelist that is a leaf", FREELIST, 3, "freelist: page 3 is not a freelist"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct err e = {0};
+        auto_buf struct buf image = store();
+        struct bolt b;
+        assert_ok(bolt_open(&b, image.p, image.n, &e));
+        uint8_t *file = (uint8_t *)image.p;
+        char *bucket = memmem(image.p, image.n, "3.6.0key", 8); /* behind bucket cluster */
+        assert_non_null(bucket);
+        struct bolt_meta m = b.meta;
+        switch (rows[i].pointer) {
+        case CHILD: /* of the second element */
+            bolt_put64(file + page_at(&b, BRANCH) * PAGE + 16 + 16 + 8, rows[i].to);
+            break;
+        case BUCKET_ROOT:
+            bolt_put64((uint8_t *)bucket + 8, rows[i].to);
+            break;
+        case FREELIST:
+            m.freelist = rows[i].to;
+            bolt_meta_encode(&m, m.txid % 2 == 0 ? 0 : 1, file + (m.txid % 2 == 0 ? 0 : PAGE));
+            break;
+        }
+        const struct found f = look((const uint8_t *)image.p, image.n);
+        if (!strstr(f.first, rows[i].says))
+            fail_msg("%s: \"%s\"", rows[i].name, f.first);
+        assert_named(&f, rows[i].to);
+    }
+}
+
+/* Made by hand: no flip can make it. */
 static void a_lost_lease_is_named(void **state)
 {
     (void)state;
@@ -285,7 +421,10 @@ static void a_lost_lease_is_named(void **state)
     const struct found f = look((const uint8_t *)image.p, image.n);
     assert_true(f.n > 0);
     assert_non_null(strstr(f.first, "has lease 0000000000000309, which does not exist"));
-    assert_non_null(strstr(f.first, "page "));
+    assert_true(f.named > 0);
+    char key[16];
+    const int n = snprintf(key, sizeof(key), "key%d\x10", f.keys[0]);
+    assert_named(&f, page_of(&image, (struct str){key, (size_t)n}));
 }
 
 /* Every second of the sixty has the lease but the first and the deleted: 28; 16 are named. */
@@ -338,6 +477,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_byte_that_can_be_checked_is_checked),
         TEST(pages_zeroed_swapped_or_cut_are_found),
+        TEST(each_class_of_damage_is_named_with_its_page),
+        TEST(wrong_pointers_are_named_with_the_page_they_point_to),
         TEST(a_lost_lease_is_named),
         TEST(of_many_keys_without_their_lease_the_rest_is_counted),
         TEST(the_right_key_is_named_after_damage),
