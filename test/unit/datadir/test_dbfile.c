@@ -3,8 +3,11 @@
  * neither dies nor takes the zeros for damage. */
 #include "datadir/dbfile.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,6 +183,64 @@ static void a_defragmentation_of_it_leaves_the_rest_of_it(void **state)
     assert_int_equal(st.st_size, CUT_AT);
 }
 
+static size_t files_in_dir(void)
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    assert_int_equal(closedir(d), 0);
+    return n - 2; /* itself and its parent */
+}
+
+static void a_defragmentation_whose_writes_fail_leaves_the_old_file(void **state)
+{
+    (void)state;
+    static const rlim_t limits[] = {0, 4096, 1 << 20, 8 << 20};
+    write_db();
+    struct stat before, after;
+    assert_int_equal(stat(path, &before), 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        struct err e = {0};
+        struct defragmented d;
+        struct rlimit limit;
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+        limit.rlim_cur = limits[i];
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        const int rc = defrag_run(&ctx, path, NULL, &d, &e);
+        limit.rlim_cur = RLIM_INFINITY;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        if (rc == 0 || e.code != ERR_TOO_BIG)
+            fail_msg("limit %ld: %s \"%s\"", (long)limits[i], err_code_name(e.code), e.text);
+        assert_int_equal(files_in_dir(), 1);
+        assert_int_equal(stat(path, &after), 0);
+        assert_true(before.st_ino == after.st_ino && before.st_size == after.st_size);
+    }
+}
+
+static void put_a_directory_there(void *arg, uint64_t done, uint64_t total)
+{
+    (void)arg;
+    (void)done;
+    (void)total;
+    (void)unlink(path);
+    (void)mkdir(path, 0700);
+}
+
+static void one_that_cannot_take_the_name_leaves_nothing(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct defragmented d;
+    const struct progress progress = {NULL, put_a_directory_there};
+    write_db();
+    assert_err(defrag_run(&ctx, path, &progress, &d, &e), ERR_IO, "rename");
+    assert_int_equal(files_in_dir(), 1);
+    assert_int_equal(rmdir(path), 0);
+}
+
 /* A gigabyte of zeros that takes no memory: hashing it takes a while. */
 static void a_hash_nobody_waits_for_ends_at_once(void **state)
 {
@@ -202,6 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(whoever_reads_a_file_that_was_cut_short_says_so),
         TEST(a_restore_of_it_leaves_nothing),
+        TEST(a_defragmentation_whose_writes_fail_leaves_the_old_file),
+        TEST(one_that_cannot_take_the_name_leaves_nothing),
         TEST(a_hash_nobody_waits_for_ends_at_once),
         TEST(a_defragmentation_of_it_leaves_the_rest_of_it),
     };

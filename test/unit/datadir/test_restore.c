@@ -2,7 +2,9 @@
 #include "datadir/restore.h"
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -271,6 +273,60 @@ static void the_edit_can_be_cancelled_too(void **state)
     cancel_done(&cancel);
 }
 
+/* From here on no file takes a byte past `bytes`, as on a disk that is full. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* At the first byte, inside the copy, inside the edit behind it, and at the log. */
+static void a_write_that_fails_anywhere_leaves_nothing(void **state)
+{
+    (void)state;
+    struct stat st;
+    assert_int_equal(stat(snapshot, &st), 0);
+    const rlim_t pages = (rlim_t)st.st_size / 4096 * 4096;
+    const rlim_t limits[] = {0, 1, 4096, pages / 2, pages, pages + 100, pages + 4096, 1 << 20};
+    const struct restore_options o = options();
+    auto_free char *deep = xasprintf("%s/deep", dir);
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        struct err e = {0};
+        struct restored r;
+        limit_files(limits[i]);
+        const int rc = restore_run(&ctx, &o, &r, &e);
+        limit_files(RLIM_INFINITY);
+        if (rc == 0 || e.code != ERR_TOO_BIG || exists(deep))
+            fail_msg("limit %ld: %s \"%s\"", (long)limits[i], err_code_name(e.code), e.text);
+    }
+}
+
+static void take_the_name(void *arg, uint64_t done, uint64_t total)
+{
+    (void)arg;
+    (void)done;
+    (void)total;
+    (void)mkdir(member, 0700);
+}
+
+static void a_member_that_appears_meanwhile_is_not_touched(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    const struct progress progress = {NULL, take_the_name};
+    auto_free char *building = xasprintf("%s/member.partial", data_dir);
+    struct restore_options o = options();
+    o.progress = &progress;
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_EXISTS, "rename");
+    assert_false(exists(building));
+    assert_int_equal(rmdir(member), 0); /* as empty as it came */
+    forget();
+}
+
 static void what_a_killed_run_left_is_replaced(void **state)
 {
     (void)state;
@@ -300,6 +356,8 @@ int main(void)
         TEST(a_failed_or_cancelled_restore_leaves_nothing),
         TEST(what_is_odd_is_a_warning_and_restored),
         TEST(the_edit_can_be_cancelled_too),
+        TEST(a_write_that_fails_anywhere_leaves_nothing),
+        TEST(a_member_that_appears_meanwhile_is_not_touched),
         TEST(what_a_killed_run_left_is_replaced),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
