@@ -89,12 +89,22 @@ static void read_ahead(const struct mapping *m, uint64_t window)
         advise(m, window, MADV_WILLNEED);
 }
 
-static void touch(const struct mapping *m, uint64_t window)
+static void touch(const struct mapping *m, uint64_t begin, uint64_t bytes, uint64_t step)
+{
+    for (uint64_t at = begin; at < begin + bytes && at < m->n; at += step)
+        (void)*(const volatile uint8_t *)(m->p + at);
+}
+
+void mapping_probe(const struct mapping *m, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = offset % page;
+    touch(m, offset - before, bytes + before, page);
+}
+
+static void touch_window(const struct mapping *m, uint64_t window)
 {
     enum { FAULT_BYTES = 64 * 1024 }; /* the kernel maps so much around a page it is asked for */
-    const uint64_t begin = window * window_bytes, end = begin + window_bytes;
-    for (uint64_t at = begin; at < end && at < m->n; at += FAULT_BYTES)
-        (void)*(const volatile uint8_t *)(m->p + at);
+    touch(m, window * window_bytes, window_bytes, FAULT_BYTES);
 }
 
 /* What the page cache forgets must have been passed: a window that was only looked into, as one
@@ -144,7 +154,7 @@ static void run_ahead(void *arg)
         if (errand == ERRAND_READ)
             read_ahead(a->m, at.window);
         else if (errand == ERRAND_TOUCH)
-            touch(a->m, at.window);
+            touch_window(a->m, at.window);
         else
             let_go(a->m, &at, a->forget);
     }

@@ -35,6 +35,10 @@ void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
  * its error goes before any other. ERR_IO says where. */
 NODISCARD int mapping_check(const struct mapping *m, struct err *e);
 
+/* What the kernel could not read for us, as in a failed write from the mapping, is no fault; read
+ * again here, mapping_check() will know of it. */
+void mapping_probe(const struct mapping *m, uint64_t offset, uint64_t bytes);
+
 /* For one reader that goes through it in order and has work of its own: a thread reads and maps
  * what comes next, and lets go what was left behind. Without the thread it is slower, not wrong.
  * MAPPING_FORGET: the file is about to be removed, so the page cache may let go of it too. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mapping.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -174,6 +175,25 @@ static void a_file_cut_inside_its_last_page_is_an_error_too(void **state)
     mapping_done(&m);
 }
 
+static void what_the_kernel_could_not_read_is_known_once_probed(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    write_ones();
+    struct mapping m;
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    auto_free char *other = xasprintf("%s.copy", path);
+    auto_close int fd = open(other, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(truncate(path, 8192), 0);
+    assert_int_equal(write(fd, m.p + 8192, 100), -1);
+    assert_int_equal(errno, EFAULT);
+    mapping_probe(&m, 8192 + 50, 100);
+    assert_int_equal(truncate(path, CUT_SIZE), 0); /* so that the length does not tell */
+    assert_err(mapping_check(&m, &e), ERR_IO, "at offset 8192");
+    mapping_done(&m);
+}
+
 /* Of what is not ours, or was sent, the process dies as it would without us. */
 static void other_bus_errors_are_not_swallowed(void **state)
 {
@@ -261,6 +281,7 @@ int main(void)
         TEST(a_reader_in_no_order_keeps_little_mapped),
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
+        TEST(what_the_kernel_could_not_read_is_known_once_probed),
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
     };
