@@ -106,6 +106,10 @@ NODISCARD int grpc_call_next(const struct ctx *ctx, struct grpc_call *call, stru
  * this, so a caller who knows the server's texts may read them. */
 const struct grpc_status *grpc_call_status(const struct grpc_call *call);
 
+/* Whether the server turned the call away unseen (REFUSED_STREAM, GOAWAY): on a new connection it
+ * may do better. */
+bool grpc_call_refused(const struct grpc_call *call);
+
 /* Whether nothing more comes from the connection: what is left is to peek. */
 bool grpc_call_over(const struct grpc_call *call);
 

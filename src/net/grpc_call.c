@@ -145,7 +145,8 @@ struct grpc_call *grpc_call_new(struct grpc_conn *c, const struct grpc_call_opti
     grpc_frames_init(&call->rx, o->max_message_bytes > 0 ? o->max_message_bytes : GRPC_MESSAGE_MAX);
     if (!grpc_conn_usable(c)) {
         struct err e = c->why;
-        if (!c->dead)
+        call->refused = !c->dead;
+        if (call->refused)
             err_set(&e, ERR_UNAVAILABLE, 0, "%s: server takes no more calls (GOAWAY)",
                     c->ep.authority);
         grpc_call_end(call, &e);
@@ -213,6 +214,11 @@ const struct grpc_status *grpc_call_status(const struct grpc_call *call)
     return &call->status;
 }
 
+bool grpc_call_refused(const struct grpc_call *call)
+{
+    return call->refused;
+}
+
 bool grpc_call_over(const struct grpc_call *call)
 {
     return call->over;
@@ -268,14 +274,14 @@ static int turn(const struct ctx *ctx, struct grpc_conn *c, struct err *e)
     return 0;
 }
 
-/* A call that is not over has its connection do what it can, after a wait unless it is the
- * first time. */
+/* A call that is not over has its connection do what it can, after a wait unless it is the first
+ * time. What nobody waits for any more is not sent. */
 static int go_on(const struct ctx *ctx, struct grpc_call *call, bool first, struct err *e)
 {
     struct grpc_conn *c = call->conn;
     if (!c)
         return err_set(e, ERR_BUG, 0, "call without connection");
-    if (!first && turn(ctx, c, e) < 0)
+    if ((first ? ctx_check(ctx, e) : turn(ctx, c, e)) < 0)
         return grpc_call_abandoned(call, e);
     grpc_conn_step(c);
     return 0;
@@ -284,6 +290,8 @@ static int go_on(const struct ctx *ctx, struct grpc_call *call, bool first, stru
 int grpc_call_next(const struct ctx *ctx, struct grpc_call *call, struct str *message,
                    struct err *e)
 {
+    if (ctx_check(ctx, e) < 0) /* also while messages wait: a slow reader has a deadline too */
+        return grpc_call_abandoned(call, e);
     for (bool first = true;; first = false) {
         bool over = false;
         const int got = grpc_call_peek(call, message, &over, e);

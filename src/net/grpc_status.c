@@ -85,10 +85,10 @@ static int http_result(const struct grpc_status *s, bool mutating, struct err *e
     enum err_code code = mutating ? ERR_OUTCOME_UNKNOWN : ERR_UNAVAILABLE;
     if (s->http == 401 || s->http == 403)
         code = ERR_DENIED;
-    else if (s->http == 429 || s->http == 503)
+    else if (s->http == 429)
         code = ERR_UNAVAILABLE; /* refused before it was looked at */
-    else if (s->http >= 400 && s->http < 500)
-        code = ERR_INVALID;
+    else if (s->http >= 400 && s->http < 500 && s->http != 408 && s->http != 499)
+        code = ERR_INVALID; /* those two gave up waiting, perhaps for the server behind them */
     return err_set(e, code, s->http, "answered HTTP status %d, not gRPC", s->http);
 }
 
