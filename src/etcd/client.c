@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "etcd/client_internal.h"
 #include "etcd/errors.h"
+#include "etcd/identity.h"
 #include "net/grpc.h"
 #include "net/tls.h"
 
@@ -51,6 +52,11 @@ struct etcd_client {
 static const struct etcd_rpc rpc_status = {
     .path = "/etcdserverpb.Maintenance/Status",
     .response = &pb__status_response__descriptor,
+};
+static const struct etcd_rpc rpc_status_open = {
+    .path = "/etcdserverpb.Maintenance/Status",
+    .response = &pb__status_response__descriptor,
+    .open = true,
 };
 static const struct etcd_rpc rpc_authenticate = {
     .path = "/etcdserverpb.Auth/Authenticate",
@@ -185,20 +191,26 @@ static void succeeded(struct etcd_client *c, size_t at)
     c->current = at;
 }
 
-static bool token_is_stale(const struct err *e)
-{
-    return etcd_error_is(e, ETCD_BAD_TOKEN) || etcd_error_is(e, ETCD_OLD_TOKEN) ||
-           etcd_error_is(e, ETCD_NO_CREDENTIALS);
-}
-
 /* Whether a call that failed for its token may be made once more, with a new one. */
 static bool drop_stale_token(struct etcd_client *c, bool *renewed, const struct err *e)
 {
-    if (*renewed || !c->user || !token_is_stale(e))
+    if (*renewed || !c->user || !etcd_error_is_stale_token(e))
         return false;
     *renewed = true;
     secret_free(TAKE(c->token));
     return true;
+}
+
+/* Wrong certificates, or another cluster: it tells more than that nobody answers elsewhere. */
+static bool is_telling(const struct err *e)
+{
+    return etcd_error_is(e, ETCD_CLUSTER_MISMATCH) || strcmp(e->reason, TLS_REASON) == 0;
+}
+
+/* A failure of this endpoint, which another one may not have. */
+static bool is_of_endpoint(const struct err *e)
+{
+    return e->code == ERR_UNAVAILABLE || e->code == ERR_TIMEOUT || is_telling(e);
 }
 
 /* Remembers what failed, so that the next call starts with another member. */
@@ -210,10 +222,7 @@ static void failed(struct etcd_client *c, size_t at, const struct err *e)
         s->learner_until_ms = now_ms + LEARNER_ASIDE_MS;
         return;
     }
-    const bool reachable = e->code != ERR_UNAVAILABLE && e->code != ERR_TIMEOUT &&
-                           e->code != ERR_OUTCOME_UNKNOWN && e->code != ERR_CONFLICT &&
-                           strcmp(e->reason, TLS_REASON) != 0;
-    if (reachable)
+    if (!is_of_endpoint(e) && e->code != ERR_OUTCOME_UNKNOWN)
         return;
     if (s->failures < 16)
         s->failures++;
@@ -252,13 +261,10 @@ int etcd_check_cluster(struct etcd_client *c, size_t at, struct str response, st
     if (c->cluster_id == 0 || got == 0)
         return 0;
     struct slot *s = &c->slots[at];
-    if (got == c->cluster_id) {
-        s->known = true;
-        return 0;
-    }
-    drop(s);
-    return err_set(e, ERR_CONFLICT, 0, "%s belongs to cluster %llx, expected %llx", s->url,
-                   (unsigned long long)got, (unsigned long long)c->cluster_id);
+    s->known = identity_check(s->url, got, c->cluster_id, e) == 0;
+    if (!s->known)
+        drop(s);
+    return s->known ? 0 : -1;
 }
 
 static struct grpc_call *start(const struct ctx *ctx, struct etcd_client *c, struct grpc_conn *conn,
@@ -311,8 +317,10 @@ static int exchange(const struct ctx *ctx, struct etcd_client *c, size_t at,
     (rpc->secret ? buf_wipe : buf_done)(&bytes);
     if (rc < 0)
         return -1;
-    if (grpc_unary_wait(ctx, call, &response, e) < 0)
+    if (grpc_unary_wait(ctx, call, &response, e) < 0) {
+        out->refused = grpc_call_refused(call);
         return call_error(call, rpc, c->slots[at].url, &out->answered, e);
+    }
     if (etcd_check_cluster(c, at, response, e) < 0)
         return -1;
     if (message_unpack(rpc->response, response, &out->own, &out->message, e) < 0) {
@@ -323,37 +331,61 @@ static int exchange(const struct ctx *ctx, struct etcd_client *c, size_t at,
     return 0;
 }
 
+static int identify_by_watch(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
+{
+    const int64_t left_ms = ctx_left_ms(ctx);
+    AUTO(grpc_call_free_auto)
+    struct grpc_call *call = identity_ask(c->slots[at].conn, left_ms == CTX_NEVER ? 0 : left_ms);
+    struct str answer = {0};
+    const int got = grpc_call_next(ctx, call, &answer, e);
+    if (got < 0)
+        return etcd_stream_error(c, at, call, e);
+    return got == 0 ? 0 : etcd_check_cluster(c, at, answer, e);
+}
+
+/* Before something that cannot be taken back, whose answer would not tell, or that shows a
+ * password or a token (with which another cluster might also make us wait for an answer: it looks
+ * for the index a token names). Only a learner tells nobody but users. */
+static int identify(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
+{
+    const Pb__Empty request = PB__EMPTY__INIT;
+    AUTO(etcd_reply_done) struct etcd_reply reply = {0};
+    int rc = exchange(ctx, c, at, &rpc_status_open, &request, &reply, e);
+    if (rc < 0 && reply.answered && e->code == ERR_DENIED) /* who it is, a watch tells anybody */
+        rc = identify_by_watch(ctx, c, at, e);
+    if (rc < 0 && etcd_error_is(e, ETCD_LEARNER) && c->token)
+        rc = exchange(ctx, c, at, &rpc_status, &request, &reply, e);
+    if (rc == 0 && !c->slots[at].known) /* it answered and did not say */
+        rc = identity_check(c->slots[at].url, 0, c->cluster_id, e);
+    return rc == 0 || is_telling(e) ? rc : err_wrap(e, "check the identity of the cluster");
+}
+
+/* A password goes to the expected cluster only. */
+static int log_in_at(const struct ctx *ctx, struct etcd_client *c, size_t at,
+                     const Pb__AuthenticateRequest *request, struct etcd_reply *out, struct err *e)
+{
+    if (c->cluster_id != 0 && !c->slots[at].known && identify(ctx, c, at, e) < 0)
+        return -1;
+    return exchange(ctx, c, at, &rpc_authenticate, request, out, e);
+}
+
 static int authenticate(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
 {
     Pb__AuthenticateRequest request = PB__AUTHENTICATE_REQUEST__INIT;
     request.name = c->user;
     request.password = c->password;
     struct etcd_reply reply = {0};
-    int rc = exchange(ctx, c, at, &rpc_authenticate, &request, &reply, e);
+    int rc = log_in_at(ctx, c, at, &request, &reply, e);
     if (rc < 0 && etcd_error_is(e, ETCD_LEARNER) && c->n > 1) /* learners do not do this */
         rc = etcd_call(ctx, c, ETCD_ANY, &rpc_authenticate, &request, &reply, e);
     if (rc < 0 && etcd_error_is(e, ETCD_AUTH_DISABLED))
         return 0; /* nothing to prove */
     if (rc < 0)
-        return err_wrap(e, "authenticate as %s", c->user);
+        return is_telling(e) ? -1 : err_wrap(e, "authenticate as %s", c->user);
     secret_free(c->token);
     c->token = xstrdup(((Pb__AuthenticateResponse *)reply.message)->token);
     arena_free(reply.own, true);
     return 0;
-}
-
-/* Before something that cannot be taken back, or whose answer would not tell. */
-static int identify(const struct ctx *ctx, struct etcd_client *c, size_t at, struct err *e)
-{
-    const Pb__Empty request = PB__EMPTY__INIT;
-    AUTO(etcd_reply_done) struct etcd_reply reply = {0};
-    if (exchange(ctx, c, at, &rpc_status, &request, &reply, e) == 0)
-        return 0;
-    /* Some versions show the status to root only; logging in shows the cluster as well. */
-    if (etcd_error_is(e, ETCD_PERMISSION_DENIED) && c->user && authenticate(ctx, c, at, e) == 0 &&
-        c->slots[at].known)
-        return 0;
-    return e->code == ERR_CONFLICT ? -1 : err_wrap(e, "check the identity of the cluster");
 }
 
 /* Connection, token and identity: everything before the call proper. */
@@ -364,8 +396,8 @@ static int prepare(const struct ctx *ctx, struct etcd_client *c, size_t at,
         return -1;
     if (c->user && !c->token && !rpc->open && authenticate(ctx, c, at, e) < 0)
         return -1;
-    if (c->cluster_id != 0 && !c->slots[at].known && (rpc->mutating || rpc->unchecked) &&
-        identify(ctx, c, at, e) < 0)
+    const bool first_who = rpc->mutating || rpc->unchecked || rpc->secret || c->token;
+    if (c->cluster_id != 0 && !c->slots[at].known && first_who && identify(ctx, c, at, e) < 0)
         return -1;
     return 0;
 }
@@ -382,27 +414,71 @@ static struct ctx share(const struct ctx *ctx, const struct etcd_client *c, size
     return ctx_with_timeout(ctx, fair_ms > ATTEMPT_MIN_MS ? fair_ms : ATTEMPT_MIN_MS);
 }
 
+/* One call's way through the endpoints. */
+struct tour {
+    const struct ctx *ctx;
+    struct etcd_client *c;
+    const struct etcd_rpc *rpc;
+    size_t at; /* the one it is for, or ETCD_ANY */
+    uint64_t tried;
+    bool renewed;    /* a new token was fetched for it */
+    bool redialed;   /* a refusal was answered with a new connection */
+    struct err told; /* the first failure that is telling; ERR_NONE: none was */
+};
+
 /* Whether the next member may be asked the same. */
 static bool may_move_on(const struct etcd_rpc *rpc, bool prepared, bool answered,
                         const struct err *e)
 {
     if (etcd_error_is(e, ETCD_LEARNER) || etcd_error_is(e, ETCD_NOT_CAPABLE))
         return true;
-    if (!prepared || (!answered && e->code == ERR_UNAVAILABLE))
-        return e->code == ERR_UNAVAILABLE || e->code == ERR_TIMEOUT;
-    return !rpc->mutating && (e->code == ERR_UNAVAILABLE || e->code == ERR_TIMEOUT);
+    if (!prepared || !rpc->mutating)
+        return is_of_endpoint(e);
+    const bool not_let_in = e->code == ERR_DENIED && is_telling(e);
+    return !answered && (e->code == ERR_UNAVAILABLE || not_let_in);
+}
+
+/* After a failure at endpoint i: whether to try once more, there or elsewhere. */
+static bool goes_on(struct tour *t, size_t i, bool prepared, const struct etcd_reply *reply,
+                    const struct err *e)
+{
+    struct err over;
+    if (!t->rpc->open && drop_stale_token(t->c, &t->renewed, e))
+        return true;
+    if (reply->refused && !t->redialed) {
+        t->redialed = true;
+        drop(&t->c->slots[i]);
+        return ctx_check(t->ctx, &over) == 0;
+    }
+    failed(t->c, i, e);
+    t->tried |= UINT64_C(1) << i;
+    if (t->told.code == ERR_NONE && is_telling(e))
+        t->told = *e;
+    return t->at == ETCD_ANY && may_move_on(t->rpc, prepared, reply->answered, e) &&
+           choose(t->c, t->tried) != ETCD_ANY && ctx_check(t->ctx, &over) == 0;
+}
+
+/* What the call ends with when nobody is left to ask. */
+static int give_up(const struct tour *t, struct err *e)
+{
+    if (t->told.code != ERR_NONE && is_of_endpoint(e))
+        *e = t->told;
+    if (t->rpc->mutating && e->code == ERR_TIMEOUT)
+        e->code = ERR_UNAVAILABLE; /* it ended before the call proper */
+    return -1;
 }
 
 int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const struct etcd_rpc *rpc,
               const void *request, struct etcd_reply *out, struct err *e)
 {
     assert(at == ETCD_ANY || at < c->n);
-    uint64_t tried = 0;
-    bool renewed = false;
+    struct tour t = {.ctx = ctx, .c = c, .rpc = rpc, .at = at};
+    if (ctx_check(ctx, e) < 0) /* nobody is to blame */
+        return give_up(&t, e);
     for (;;) {
-        const size_t i = at == ETCD_ANY ? choose(c, tried) : at;
-        const struct ctx mine = share(ctx, c, at, tried);
-        out->answered = false;
+        const size_t i = at == ETCD_ANY ? choose(c, t.tried) : at;
+        const struct ctx mine = share(ctx, c, at, t.tried);
+        out->answered = out->refused = false;
         const bool prepared = prepare(&mine, c, i, rpc, e) == 0;
         if (prepared && exchange(rpc->mutating ? ctx : &mine, c, i, rpc, request, out, e) == 0) {
             succeeded(c, i);
@@ -410,18 +486,9 @@ int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const str
                 fault_called("etcd", rpc->path);
             return 0;
         }
-        if (!rpc->open && drop_stale_token(c, &renewed, e))
-            continue;
-        failed(c, i, e);
-        tried |= UINT64_C(1) << i;
-        struct err over;
-        if (at != ETCD_ANY || !may_move_on(rpc, prepared, out->answered, e) ||
-            choose(c, tried) == ETCD_ANY || ctx_check(ctx, &over) < 0)
-            break;
+        if (!goes_on(&t, i, prepared, out, e))
+            return give_up(&t, e);
     }
-    if (rpc->mutating && e->code == ERR_TIMEOUT)
-        e->code = ERR_UNAVAILABLE; /* it ended before the call proper */
-    return -1;
 }
 
 /* --- Streams */
@@ -429,30 +496,25 @@ int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at, const str
 int etcd_stream(const struct ctx *ctx, struct etcd_client *c, size_t at, const struct etcd_rpc *rpc,
                 struct grpc_call **out, size_t *out_at, struct err *e)
 {
-    uint64_t tried = 0;
-    bool renewed = false;
+    struct tour t = {.ctx = ctx, .c = c, .rpc = rpc, .at = at};
+    if (ctx_check(ctx, e) < 0)
+        return -1;
     for (;;) {
-        const size_t i = at == ETCD_ANY ? choose(c, tried) : at;
-        const struct ctx mine = share(ctx, c, at, tried);
+        const size_t i = at == ETCD_ANY ? choose(c, t.tried) : at;
+        const struct ctx mine = share(ctx, c, at, t.tried);
         if (prepare(&mine, c, i, rpc, e) == 0) {
             *out = start(ctx, c, c->slots[i].conn, rpc, true);
             *out_at = i;
             return 0;
         }
-        if (drop_stale_token(c, &renewed, e))
-            continue;
-        failed(c, i, e);
-        tried |= UINT64_C(1) << i;
-        struct err over;
-        if (at != ETCD_ANY || !may_move_on(rpc, false, false, e) || choose(c, tried) == ETCD_ANY ||
-            ctx_check(ctx, &over) < 0)
-            return -1;
+        if (!goes_on(&t, i, false, &(struct etcd_reply){0}, e))
+            return give_up(&t, e);
     }
 }
 
 void etcd_stream_failed(struct etcd_client *c, size_t at, const struct err *e)
 {
-    if (token_is_stale(e))
+    if (etcd_error_is_stale_token(e))
         secret_free(TAKE(c->token));
     failed(c, at, e);
 }

@@ -21,6 +21,7 @@ struct etcd_reply {
     struct arena *own;
     void *message; /* of the response type */
     bool answered; /* on failure: the server itself said so */
+    bool refused;  /* on failure: the server did not look at it, for the connection's sake */
 };
 
 void etcd_reply_done(struct etcd_reply *r); /* idempotent */

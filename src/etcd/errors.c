@@ -65,11 +65,22 @@ int etcd_error_map(struct str message, bool mutating, struct err *e)
     message = bare(message);
     const struct str said = str_starts(message, prefix) ? str_from(message, prefix.n) : message;
     err_set(e, mutating ? r->mutating : r->read, e->origin, "%.*s", STR_ARG(said));
-    (void)snprintf(e->reason, sizeof(e->reason), "%s", r->name);
+    etcd_error_mark(e, what);
     return -1;
 }
 
 bool etcd_error_is(const struct err *e, enum etcd_error what)
 {
     return what != ETCD_NONE && strcmp(e->reason, rows[what].name) == 0;
+}
+
+void etcd_error_mark(struct err *e, enum etcd_error what)
+{
+    (void)snprintf(e->reason, sizeof(e->reason), "%s", rows[what].name);
+}
+
+bool etcd_error_is_stale_token(const struct err *e)
+{
+    return etcd_error_is(e, ETCD_BAD_TOKEN) || etcd_error_is(e, ETCD_OLD_TOKEN) ||
+           etcd_error_is(e, ETCD_NO_CREDENTIALS);
 }

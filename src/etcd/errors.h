@@ -92,3 +92,5 @@ enum etcd_error etcd_error_of(struct str message);
 int etcd_error_map(struct str message, bool mutating, struct err *e);
 
 bool etcd_error_is(const struct err *e, enum etcd_error what); /* by err.reason */
+void etcd_error_mark(struct err *e, enum etcd_error what);     /* so that it is */
+bool etcd_error_is_stale_token(const struct err *e);           /* a new one may help */

@@ -131,15 +131,48 @@ static bool varint(struct str *s, uint64_t *out)
     return false;
 }
 
-/* Read by hand: unpacking every watch event twice would be a waste, and the header is field 1 of
- * everything, as is cluster_id in it. */
+/* The next field of a message: its tag, and the number or the bytes it has. */
+static bool next_field(struct str *s, uint64_t *tag, uint64_t *number, struct str *bytes)
+{
+    enum { VARINT, FIXED64, LENGTH, FIXED32 = 5 };
+    *number = 0;
+    if (!varint(s, tag))
+        return false;
+    switch (*tag & 7) {
+    case VARINT:
+        *bytes = (struct str){0};
+        return varint(s, number);
+    case FIXED64:
+    case FIXED32:
+        *number = (*tag & 7) == FIXED64 ? 8 : 4;
+        break;
+    case LENGTH:
+        if (!varint(s, number))
+            return false;
+        break;
+    default:
+        return false;
+    }
+    if (*number > s->n)
+        return false;
+    *bytes = str_first(*s, *number);
+    *s = str_from(*s, *number);
+    return true;
+}
+
+/* Read by hand: unpacking every watch event twice would be a waste. The header is field 1 of
+ * everything, as is cluster_id in it; nothing says that they come first. */
 uint64_t message_cluster_id(struct str bytes)
 {
-    uint64_t tag = 0, n = 0, id = 0;
-    if (!varint(&bytes, &tag) || tag != (1 << 3 | 2) || !varint(&bytes, &n))
-        return 0;
-    struct str header = str_first(bytes, n);
-    if (!varint(&header, &tag) || tag != (1 << 3 | 0) || !varint(&header, &id))
-        return 0;
-    return id;
+    uint64_t tag = 0, id = 0;
+    struct str header, ignored;
+    while (next_field(&bytes, &tag, &id, &header))
+        while (tag == (1 << 3 | 2) && header.n > 0) {
+            uint64_t inner = 0;
+            if (!next_field(&header, &inner, &id, &ignored))
+                return 0;
+            if (inner == (1 << 3 | 0))
+                return id;
+        }
+    return 0;
 }

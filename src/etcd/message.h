@@ -32,7 +32,7 @@ NODISCARD int message_unpack(const ProtobufCMessageDescriptor *type, struct str 
                              struct arena **own, void **out, struct err *e);
 NODISCARD int message_pack(const void *message, struct buf *out, struct err *e);
 
-/* cluster_id of the header every response begins with; 0 when it has none. */
+/* cluster_id of a response's header, wherever it stands; 0 when it has none. */
 uint64_t message_cluster_id(struct str bytes);
 
 static inline struct str str_of_bytes(ProtobufCBinaryData b)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One small state machine per member: log in if nobody did, ask all questions on one connection,
  * take the answers as they come, and close the connection with the last one. */
-#include "etcd/probe.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,13 +13,15 @@
 #include "etcd/client_internal.h"
 #include "etcd/cluster_internal.h"
 #include "etcd/errors.h"
+#include "etcd/identity.h"
 #include "etcd/maintenance_internal.h"
+#include "etcd/probe_internal.h"
 #include "net/grpc.h"
 #include "net/tls.h"
 
 enum {
     REQUEST_MAX = 64 * 1024,
-    LOGIN_MAX = 16 * 1024,
+    ANSWER_MAX = 1 << 20, /* of hundreds of members at once */
     /* A handshake needs more memory than an open connection: not all at once, but this many or a
      * tenth of all. One that takes longer than a twentieth of its time is taken for silent and does
      * not hold the others up: with a third of all members silent, the last is dialed after a sixth
@@ -29,13 +30,7 @@ enum {
     DIALS_SHARE = 10,
     DIAL_SLOTS = 20,
     DIAL_RETRY_MS = 10,
-    /* A token comes to the other members by the log. One that lags does not know it yet: it is
-     * asked again after so long, then twice as long, and so on. */
-    RENEW_PAUSE_MS = 10,
-    RENEWALS_MAX = 6,
 };
-
-enum question { ASK_STATUS, ASK_ALARMS, ASK_MEMBERS, ASK_READ, QUESTIONS };
 
 static const struct etcd_rpc rpcs[QUESTIONS] = {
     [ASK_STATUS] = {.path = "/etcdserverpb.Maintenance/Status",
@@ -48,29 +43,6 @@ static const struct etcd_rpc rpcs[QUESTIONS] = {
 };
 static const unsigned ask_bits[QUESTIONS] = {
     [ASK_ALARMS] = ETCD_ASK_ALARMS, [ASK_MEMBERS] = ETCD_ASK_MEMBERS, [ASK_READ] = ETCD_ASK_READ};
-
-enum stage { STAGE_WAITING, STAGE_LOGIN, STAGE_ASK, STAGE_OVER };
-
-struct probe {
-    const struct etcd_probe_target *target;
-    struct etcd_probe_answer *answer;
-    enum stage stage;
-    bool declined;   /* a learner: it takes tokens and gives none */
-    int renewals;    /* how often the token was refused */
-    int64_t hold_ms; /* it is left alone until then; 0: it is not */
-    int64_t timer_ms;
-    struct grpc_conn *conn;
-    struct grpc_call *login;
-    struct grpc_call *calls[QUESTIONS];
-    int64_t start_ms; /* when it was dialed */
-    int64_t until_ms; /* counted from the start of the whole probe */
-};
-
-void etcd_login_done(struct etcd_login *l)
-{
-    if (l)
-        secret_free(TAKE(l->token));
-}
 
 void etcd_probe_answer_done(struct etcd_probe_answer *a)
 {
@@ -99,7 +71,7 @@ static enum etcd_probe_outcome classify(const struct err *e, bool answered)
         return ETCD_PROBE_TLS;
     if (e->code == ERR_DENIED)
         return ETCD_PROBE_AUTH;
-    if (e->code == ERR_CONFLICT)
+    if (etcd_error_is(e, ETCD_CLUSTER_MISMATCH))
         return ETCD_PROBE_FOREIGN;
     if (e->code == ERR_TIMEOUT || e->origin == ETIMEDOUT)
         return ETCD_PROBE_TIMED_OUT;
@@ -110,10 +82,8 @@ static enum etcd_probe_outcome classify(const struct err *e, bool answered)
 
 static void let_go(struct probe *p)
 {
-    if (p->stage == STAGE_LOGIN && p->login && p->target->login)
-        p->target->login->busy = false;
     grpc_conn_free(TAKE(p->conn)); /* first: calls that end with it need no cancel each */
-    grpc_call_free(TAKE(p->login));
+    probe_login_end(p);
     for (size_t i = 0; i < QUESTIONS; i++)
         grpc_call_free(TAKE(p->calls[i]));
     p->stage = STAGE_OVER;
@@ -156,17 +126,18 @@ static void time_out(struct probe *p, int64_t now_ms)
 
 /* --- Asking */
 
-static struct grpc_call *ask_one(struct probe *p, const char *path, const void *request,
-                                 const char *token, int64_t now_ms)
+struct grpc_call *probe_call(struct probe *p, const char *path, const void *request,
+                             const char *token, int64_t timeout_ms)
 {
     const struct grpc_header header = {"token", str_c(token), true};
-    const int64_t left_ms = p->until_ms - now_ms;
-    struct grpc_call *call = grpc_call_new(p->conn, &(struct grpc_call_options){
-                                                        .path = path,
-                                                        .headers = &header,
-                                                        .n_headers = token ? 1 : 0,
-                                                        .timeout_ms = left_ms > 0 ? left_ms : 1,
-                                                    });
+    struct grpc_call *call =
+        grpc_call_new(p->conn, &(struct grpc_call_options){
+                                   .path = path,
+                                   .headers = &header,
+                                   .n_headers = token ? 1 : 0,
+                                   .timeout_ms = timeout_ms > 0 ? timeout_ms : 1,
+                                   .max_message_bytes = ANSWER_MAX,
+                               });
     struct err e;
     struct buf bytes = BUF_INIT(REQUEST_MAX);
     if (message_pack(request, &bytes, &e) < 0 ||
@@ -190,12 +161,11 @@ static void ask(struct probe *p, int64_t now_ms)
     const char *token = p->target->login ? p->target->login->token : NULL;
     for (enum question q = 0; q < QUESTIONS; q++)
         if (q == ASK_STATUS || (p->target->ask & ask_bits[q]))
-            p->calls[q] = ask_one(p, rpcs[q].path, requests[q], token, now_ms);
+            p->calls[q] = probe_call(p, rpcs[q].path, requests[q], token, p->until_ms - now_ms);
     p->stage = STAGE_ASK;
 }
 
-/* A call that is over, in our codes. 1: response, 0: not over, -1: *e. */
-static int finished(struct grpc_call *call, struct str *response, bool *answered, struct err *e)
+int probe_finished(struct grpc_call *call, struct str *response, bool *answered, struct err *e)
 {
     const int got = grpc_unary_ready(call, response, e);
     const struct grpc_status *status = grpc_call_status(call);
@@ -207,77 +177,31 @@ static int finished(struct grpc_call *call, struct str *response, bool *answered
 
 static void step_login(struct probe *p, int64_t now_ms)
 {
-    struct etcd_login *l = p->target->login;
-    if (!l || !l->user || l->token || l->off) {
-        grpc_call_free(TAKE(p->login));
-        ask(p, now_ms);
-        return;
-    }
-    if (l->denied.code != ERR_NONE) {
-        fail(p, &l->denied, true, now_ms);
-        return;
-    }
-    if (!p->login) {
-        if (l->busy || p->declined)
-            return; /* another member is asked; its token is ours too */
-        if (strlen(l->user) + strlen(l->password ? l->password : "") > LOGIN_MAX) {
-            err_set(&l->denied, ERR_DENIED, 0, "user name and password are too long");
-            fail(p, &l->denied, true, now_ms);
-            return;
-        }
-        Pb__AuthenticateRequest m = PB__AUTHENTICATE_REQUEST__INIT;
-        m.name = (char *)l->user; /* packing only reads */
-        m.password = (char *)(l->password ? l->password : "");
-        p->login = ask_one(p, "/etcdserverpb.Auth/Authenticate", &m, NULL, now_ms);
-        l->busy = true;
-        return;
-    }
-    struct str response = {0};
     struct err e;
     bool answered = false;
-    const int got = finished(p->login, &response, &answered, &e);
-    if (got == 0)
-        return;
-    l->busy = false;
-    struct arena *own = NULL;
-    void *message = NULL;
-    if (got > 0 &&
-        message_unpack(&pb__authenticate_response__descriptor, response, &own, &message, &e) == 0) {
-        l->token = xstrdup(((Pb__AuthenticateResponse *)message)->token);
-        arena_free(own, true);
-    } else if (etcd_error_is(&e, ETCD_AUTH_DISABLED)) {
-        l->off = true;
-    } else if (etcd_error_is(&e, ETCD_LEARNER)) {
-        grpc_call_free(TAKE(p->login));
-        p->declined = true;
-        return;
-    } else {
-        if (e.code == ERR_DENIED && answered)
-            l->denied = e;
+    const int got = probe_login_step(p, now_ms, &answered, &e);
+    if (got < 0)
         fail(p, &e, answered, now_ms);
-        return;
-    }
-    grpc_call_free(TAKE(p->login));
-    ask(p, now_ms);
+    else if (got > 0)
+        ask(p, now_ms);
 }
 
 /* --- Answers */
 
-static int check_cluster(const struct probe *p, struct str response, struct err *e)
+/* The status must say whose it is; of other answers, some versions leave it out. */
+static int check_cluster(const struct probe *p, enum question q, struct str response, struct err *e)
 {
-    const uint64_t got = message_cluster_id(response);
-    if (p->target->cluster_id == 0 || got == 0 || got == p->target->cluster_id)
+    const uint64_t got = message_cluster_id(response), want = p->target->cluster_id;
+    if (want == 0 || (got == 0 && q != ASK_STATUS))
         return 0;
-    return err_set(e, ERR_CONFLICT, 0, "%s belongs to cluster %llx, expected %llx",
-                   p->target->endpoint.url, (unsigned long long)got,
-                   (unsigned long long)p->target->cluster_id);
+    return identity_check(p->target->endpoint.url, got, want, e);
 }
 
 static int take(struct probe *p, enum question q, struct str response, struct err *e)
 {
     struct arena *own = NULL;
     void *message = NULL;
-    if (check_cluster(p, response, e) < 0 ||
+    if (check_cluster(p, q, response, e) < 0 ||
         message_unpack(rpcs[q].response, response, &own, &message, e) < 0)
         return -1;
     const Pb__MembersResponse *m = message;
@@ -300,26 +224,19 @@ static int take(struct probe *p, enum question q, struct str response, struct er
     return 0;
 }
 
-/* A token that is not taken: once per round everybody logs in again. */
-static bool renew(struct probe *p, const struct err *e, int64_t now_ms)
+/* With another token everything is asked anew. */
+static void ask_again(struct probe *p)
 {
-    struct etcd_login *l = p->target->login;
-    const bool stale = etcd_error_is(e, ETCD_BAD_TOKEN) || etcd_error_is(e, ETCD_OLD_TOKEN) ||
-                       etcd_error_is(e, ETCD_NO_CREDENTIALS);
-    if (!stale || !l || !l->user || p->renewals == RENEWALS_MAX)
-        return false;
-    if (l->renewed)
-        p->hold_ms = now_ms + ((int64_t)RENEW_PAUSE_MS << p->renewals);
-    p->renewals++;
-    if (!l->renewed) {
-        l->renewed = true;
-        l->off = false;
-        secret_free(TAKE(l->token));
-    }
     for (size_t i = 0; i < QUESTIONS; i++)
         grpc_call_free(TAKE(p->calls[i]));
+    etcd_probe_answer_done(p->answer);
     p->stage = STAGE_LOGIN;
-    return true;
+}
+
+/* Rights are checked behind the read: it took place. */
+static bool is_proof(enum question q, const struct err *e)
+{
+    return q == ASK_READ && etcd_error_is(e, ETCD_PERMISSION_DENIED);
 }
 
 static void step_ask(struct probe *p, int64_t now_ms)
@@ -331,22 +248,25 @@ static void step_ask(struct probe *p, int64_t now_ms)
         struct str response = {0};
         struct err e;
         bool answered = false;
-        int got = finished(p->calls[q], &response, &answered, &e);
+        int got = probe_finished(p->calls[q], &response, &answered, &e);
         if (got == 0) {
             waiting = true;
             continue;
         }
         if (got > 0 && take(p, q, response, &e) < 0)
             got = -1;
-        if (got < 0 && renew(p, &e, now_ms))
+        if (got < 0 && probe_login_again(p, &e)) {
+            ask_again(p);
             return;
-        if (got < 0 && (q == ASK_STATUS || e.code == ERR_CONFLICT)) {
+        }
+        if (got < 0 && (q == ASK_STATUS || etcd_error_is(&e, ETCD_CLUSTER_MISMATCH))) {
             fail(p, &e, answered, now_ms);
             return;
         }
         if (q != ASK_STATUS) {
-            fact_of(p->answer, q)->known = got > 0 ? ETCD_FACT_YES : ETCD_FACT_NO;
-            if (got < 0)
+            const bool yes = got > 0 || is_proof(q, &e);
+            fact_of(p->answer, q)->known = yes ? ETCD_FACT_YES : ETCD_FACT_NO;
+            if (!yes)
                 fact_of(p->answer, q)->err = e;
         }
         grpc_call_free(TAKE(p->calls[q]));
@@ -359,13 +279,14 @@ static void step(struct probe *p, int64_t now_ms)
 {
     grpc_conn_step(p->conn);
     const struct err *broken = grpc_conn_error(p->conn);
-    if (broken && p->stage == STAGE_LOGIN && !p->login) {
+    if (broken && p->stage == STAGE_LOGIN && !p->login && !p->identity) {
         fail(p, broken, false, now_ms);
         return;
     }
     if (now_ms >= p->hold_ms)
         p->hold_ms = 0;
-    if (p->stage == STAGE_LOGIN && p->hold_ms == 0 && (p->login || grpc_conn_open(p->conn))) {
+    const bool asked = p->login || p->identity;
+    if (p->stage == STAGE_LOGIN && p->hold_ms == 0 && (asked || grpc_conn_open(p->conn))) {
         step_login(p, now_ms);
         if (p->stage != STAGE_OVER)
             grpc_conn_step(p->conn); /* send what was just asked; has_news() minds what it reads */
@@ -427,15 +348,12 @@ static void begin_some(const struct ctx *ctx, struct probe *p, size_t n)
  * read in passing, a connection that ended, somebody else's token. */
 static bool has_news(const struct probe *p)
 {
-    const struct etcd_login *l = p->target->login;
-    if (grpc_conn_error(p->conn) || (p->login && grpc_call_over(p->login)))
+    if (grpc_conn_error(p->conn) || (p->stage == STAGE_LOGIN && probe_login_has_news(p)))
         return true;
     for (size_t i = 0; i < QUESTIONS; i++)
         if (p->calls[i] && grpc_call_over(p->calls[i]))
             return true;
-    if (!l || p->stage != STAGE_LOGIN || p->login || p->hold_ms > 0 || !grpc_conn_open(p->conn))
-        return false;
-    return l->token || l->off || l->denied.code != ERR_NONE || (!l->busy && !p->declined);
+    return false;
 }
 
 /* Waits for anything to happen. The descriptors of p[i] are fds[i]. */
@@ -451,8 +369,8 @@ static int wait_any(const struct ctx *ctx, struct probe *p, size_t n, struct pol
             continue;
         grpc_conn_poll(p[i].conn, &fds[i], &p[i].timer_ms);
         p[i].timer_ms = has_news(&p[i]) ? 0 : earlier(p[i].timer_ms, p[i].until_ms);
-        if (p[i].hold_ms > 0)
-            p[i].timer_ms = earlier(p[i].timer_ms, p[i].hold_ms);
+        if (p[i].stage == STAGE_LOGIN)
+            p[i].timer_ms = earlier(p[i].timer_ms, probe_login_timer_ms(&p[i]));
         until_ms = earlier(until_ms, p[i].timer_ms);
     }
     const size_t cancels = ctx_poll_fds(ctx, fds + n);
@@ -488,9 +406,12 @@ int etcd_probe(const struct ctx *ctx, const struct etcd_probe_target *targets, s
             earlier(clock_boot_ms(ctx->clock) + targets[i].timeout_ms, ctx->deadline_ms);
         if (targets[i].login) {
             targets[i].login->busy = targets[i].login->renewed = false;
-            targets[i].login->denied = (struct err){0};
+            targets[i].login->hopes = 0;
         }
     }
+    for (size_t i = 0; i < n; i++)
+        if (targets[i].login)
+            probe_login_begin(&probes[i]);
     begin_some(ctx, probes, n);
     int rc = 0;
     while (rc == 0 && anything_left(probes, n)) {

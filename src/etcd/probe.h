@@ -7,7 +7,8 @@
 #include "etcd/maintenance.h"
 
 /* What to log in with, shared by the members of a cluster: the first one that needs the token
- * fetches it. Keep it between rounds to keep the token. */
+ * fetches it, the next one if that takes more than a quarter of its time. Keep it between rounds
+ * to keep the token. */
 struct etcd_login {
     const char *user;
     const char *password;
@@ -15,7 +16,7 @@ struct etcd_login {
     bool off;    /* the cluster does not ask for one */
     /* While a probe runs: */
     bool busy, renewed;
-    struct err denied; /* code ERR_NONE: it was not */
+    size_t hopes; /* members that may still give a token */
 };
 void etcd_login_done(struct etcd_login *l); /* wipes the token */
 

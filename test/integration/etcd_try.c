@@ -6,7 +6,8 @@
  *     etcd_try probe --count N          so many rounds, each with a new login
  *     etcd_try write --count N          keep writing, whatever happens to the server
  *     etcd_try follow --rev R --count N watch everything from R to revision N
- *     etcd_try slow-watch, token-expiry, second-call */
+ *     etcd_try slow-watch, slow-snapshot, token-expiry, second-call
+ *     etcd_try put-too-late, put-canceled  after a call that worked */
 #include <sys/resource.h>
 
 #include "base/json.h"
@@ -98,6 +99,18 @@ static int try_snapshot(struct err *e)
     return etcd_snapshot(&ctx, c, 0, discard, &bytes, &s, e);
 }
 
+static int write_slowly(void *arg, struct str bytes, struct err *e)
+{
+    return ctx_sleep(&args.root, 20, e) < 0 ? -1 : discard(arg, bytes, e);
+}
+
+static int try_slow_snapshot(struct err *e)
+{
+    uint64_t bytes = 0;
+    struct etcd_snapshot s;
+    return etcd_snapshot(&ctx, c, 0, write_slowly, &bytes, &s, e);
+}
+
 static int try_lease(struct err *e)
 {
     int64_t ttl_s = 0;
@@ -132,6 +145,26 @@ static int try_second_call(struct err *e)
     return try_put(e);
 }
 
+static int try_put_too_late(struct err *e)
+{
+    if (try_get(e) < 0)
+        return -1;
+    ctx = ctx_with_timeout(&args.root, 0);
+    return try_put(e);
+}
+
+static int try_put_canceled(struct err *e)
+{
+    struct cancel cancel;
+    if (try_get(e) < 0 || cancel_init(&cancel, e) < 0)
+        return -1;
+    ctx = ctx_with_cancel(&args.root, &cancel);
+    cancel_fire(&cancel);
+    const int rc = try_put(e);
+    cancel_done(&cancel);
+    return rc;
+}
+
 static void probe_once(void)
 {
     struct err e = {0};
@@ -147,15 +180,18 @@ static void probe_once(void)
                                                 .ask = ETCD_ASK_MEMBERS | ETCD_ASK_READ,
                                                 .timeout_ms = args.timeout_ms};
     OK(etcd_probe(&args.root, targets, args.n_endpoints, answers, &e));
-    json_t *list = json_array();
+    json_t *list = json_array(), *reads = json_array(), *texts = json_array();
     for (size_t i = 0; i < args.n_endpoints; i++) {
         (void)json_array_append_new(list, js(etcd_probe_outcome_name(answers[i].outcome)));
+        (void)json_array_append_new(reads, jb(answers[i].read.known == ETCD_FACT_YES));
+        (void)json_array_append_new(texts, js(answers[i].err.text));
         etcd_probe_answer_done(&answers[i]);
     }
     etcd_login_done(&login);
     free(targets);
     free(answers);
-    print(JOBJ(J("outcomes", list), J("ms", ji(clock_boot_ms(&clock_real) - started_ms))));
+    print(JOBJ(J("outcomes", list), J("reads", reads), J("texts", texts),
+               J("ms", ji(clock_boot_ms(&clock_real) - started_ms))));
 }
 
 static void probe(void)
@@ -309,9 +345,12 @@ static const struct {
     {"members", try_members, NULL},
     {"defrag", try_defrag, NULL},
     {"snapshot", try_snapshot, NULL},
+    {"slow-snapshot", try_slow_snapshot, NULL},
     {"lease", try_lease, NULL},
     {"watch", try_watch, NULL},
     {"second-call", try_second_call, NULL},
+    {"put-too-late", try_put_too_late, NULL},
+    {"put-canceled", try_put_canceled, NULL},
     {"probe", NULL, probe},
     {"write", NULL, write_all},
     {"follow", NULL, follow},

@@ -323,6 +323,78 @@ def test_wrong_credentials(tmp_path):
         assert probed["outcomes"] == ["auth error"]
 
 
+def enable_auth(cluster, password):
+    for words in (
+        ("user", "add", f"root:{password}"),
+        ("role", "add", "root"),
+        ("user", "grant-role", "root", "root"),
+        ("auth", "enable"),
+    ):
+        try:
+            cluster.etcdctl(*words)
+        except subprocess.CalledProcessError as e:
+            assert "already exists" in e.stderr, e.stderr
+
+
+def root_login(directory, password):
+    path = directory / f"{password}.password"
+    path.write_text(password)
+    return ["--user", "root", "--password-file", path]
+
+
+def cluster_id(cluster):
+    return (
+        f"{json.loads(cluster.etcdctl('member', 'list', '-w', 'json'))['header']['cluster_id']:x}"
+    )
+
+
+@pytest.mark.parametrize("version", ["3.5", "3.6", "3.7"])
+@side_by_side.scenario
+def test_another_cluster_is_foreign_also_when_both_have_users(directory, version):
+    users = (*FAST, "--bcrypt-cost=4")
+    other_token = (*users, "--initial-cluster-token=b")
+    with (
+        etcd.running(directory / "a", version=version, flags=users) as ours,
+        etcd.running(directory / "b", version=version, flags=other_token) as theirs,
+    ):
+        expected = ["--cluster-id", cluster_id(ours), *root_login(directory, "ours")]
+        enable_auth(ours, "ours")
+        enable_auth(theirs, "theirs")
+        foreign = ["--endpoints", theirs.endpoints[0], *expected]
+        for verb in "put", "get", "delete", "members", "status", "snapshot", "watch", "lease":
+            result = attempt(verb, *foreign)
+            assert result["code"] == "CONFLICT", (verb, result)
+        both = f"{theirs.endpoints[0]},{ours.endpoints[0]}"
+        for verb in "put", "get":
+            assert attempt(verb, "--endpoints", both, *expected)["code"] == "OK"
+        for urls, outcomes in (
+            (both, ["foreign", "answered"]),
+            (f"{ours.endpoints[0]},{theirs.endpoints[0]}", ["answered", "foreign"]),
+            (theirs.endpoints[0], ["foreign"]),
+        ):
+            out = etcd_programs.run(
+                "etcd_try", "probe", "--endpoints", urls, "--timeout-ms", 2000, *expected
+            )
+            assert json.loads(out)["outcomes"] == outcomes, out
+
+
+def test_a_stopped_member_does_not_keep_the_others_from_logging_in(tmp_path):
+    with etcd.running(tmp_path, size=3, flags=(*FAST, "--bcrypt-cost=4")) as cluster:
+        answers = json.loads(cluster.etcdctl("endpoint", "status", "-w", "json"))
+        stopped = next(
+            m for m, a in zip(cluster.members, answers, strict=True)
+            if a["Status"]["leader"] != a["Status"]["header"]["member_id"]
+        )  # fmt: skip
+        enable_auth(cluster, "secret")
+        cluster.process(stopped).signal(signal.SIGSTOP)
+        others = [m.client_url for m in cluster.members if m is not stopped]
+        words = ["--endpoints", ",".join([stopped.client_url, *others])]
+        words += ["--timeout-ms", 2000, *root_login(tmp_path, "secret")]
+        seen = json.loads(etcd_programs.run("etcd_try", "probe", *words))
+        assert seen["outcomes"] == ["timed out", "answered", "answered"], seen
+        assert seen["reads"] == [False, True, True]
+
+
 # --- Endpoints
 
 

@@ -70,6 +70,14 @@ def gateway_page(c):
     c.headers((":status", "502"), ("content-type", "text/html"), end=True)
 
 
+def throttled_page(c):
+    c.headers((":status", "429"), end=True)
+
+
+def timeout_page(c):
+    c.headers((":status", "408"), end=True)
+
+
 def forbidden(c):
     c.headers((":status", "403"), end=True)
 
@@ -161,16 +169,16 @@ NOT_DONE, PERHAPS = "UNAVAILABLE", "OUTCOME_UNKNOWN"
 @pytest.mark.parametrize(
     ("script", "read", "write"),
     [
-        (refused, NOT_DONE, NOT_DONE),
         (reset, "UNAVAILABLE", PERHAPS),
-        (goaway_before, NOT_DONE, NOT_DONE),
         (goaway_after, "OK", "OK"),
         (goaway_and_gone, "UNAVAILABLE", PERHAPS),
         (trailers_only, "UNAVAILABLE", NOT_DONE),
         (trailers_only_unknown, "UNAVAILABLE", PERHAPS),
         (encoded_text, "NOT_FOUND", "NOT_FOUND"),
-        (unavailable_page, "UNAVAILABLE", NOT_DONE),
+        (unavailable_page, "UNAVAILABLE", PERHAPS),
         (gateway_page, "UNAVAILABLE", PERHAPS),
+        (throttled_page, NOT_DONE, NOT_DONE),
+        (timeout_page, "UNAVAILABLE", PERHAPS),
         (forbidden, "DENIED", "DENIED"),
         (no_status, "UNAVAILABLE", PERHAPS),
         (no_message, "CORRUPT", PERHAPS),
@@ -196,6 +204,51 @@ def test_each_misbehaviour_has_one_code(script, read, write):
         del seen[:]
         assert attempt("put", url)["code"] == write
         assert len(seen) == 1, "a mutating call is sent once"
+
+
+@pytest.mark.parametrize("script", [refused, goaway_before])
+def test_a_call_turned_away_unseen_is_made_once_more_on_a_new_connection(script):
+    with h2.server(script) as (url, seen):
+        for verb in "get", "put":
+            del seen[:]
+            assert attempt(verb, url)["code"] == NOT_DONE
+            assert seen == [1, 1], "the first call of two connections"
+
+    def second_time(c):
+        (h2.Connection.answer if len(seen) == 2 else script)(c)
+
+    with h2.server(second_time) as (url, seen):
+        assert attempt("put", url)["code"] == "OK"
+
+
+@pytest.mark.parametrize("script", [unavailable_page, gateway_page, no_status, closed])
+def test_what_was_perhaps_done_is_not_sent_to_a_second_endpoint(script):
+    with h2.server(script) as (first, _), h2.server(trickle) as (second, seen):
+        assert attempt("put", f"{first},{second}")["code"] == PERHAPS
+        assert seen == []
+        assert attempt("get", f"{first},{second}")["code"] == "OK"
+
+
+@pytest.mark.parametrize(
+    ("verb", "code"), [("put-too-late", "UNAVAILABLE"), ("put-canceled", "CANCELED")]
+)
+def test_a_call_nobody_waits_for_any_more_is_not_sent(verb, code):
+    with h2.server(trickle) as (url, seen):
+        assert attempt(verb, url)["code"] == code
+        assert len(seen) == 1, "the call before it, and nothing else"
+
+
+def piece_of_snapshot(blob):
+    return h2.message(b"\x10\x80\x80\x40\x1a" + bytes([len(blob)]) + blob)
+
+
+def test_a_reader_that_is_slow_has_a_deadline_all_the_same():
+    def all_at_once(c):
+        c.headers(*h2.GRPC)
+        c.data(piece_of_snapshot(b"x" * 100) * 200)
+
+    with h2.server(all_at_once) as (url, _):
+        assert attempt("slow-snapshot", url, timeout_ms=500)["code"] == "TIMEOUT"
 
 
 @pytest.mark.parametrize(
@@ -244,6 +297,106 @@ def test_a_probe_notices_an_answer_whenever_it_comes(tmp_path, script, outcome):
     assert len(results) == rounds
     assert {o for r in results for o in r["outcomes"]} == {outcome}
     assert max(r["ms"] for r in results) < 5000, "an answer that was read lay until the deadline"
+
+
+def probe(*urls, words=(), timeout_ms=2000):
+    out = etcd_programs.run(
+        "etcd_try", "probe", "--endpoints", ",".join(urls), "--timeout-ms", timeout_ms, *words
+    )
+    return json.loads(out)
+
+
+def test_one_member_that_hangs_in_a_login_does_not_silence_the_others(tmp_path):
+    password = tmp_path / "password"
+    password.write_text("secret")
+    login = ("--user", "root", "--password-file", password)
+    with h2.server(silent) as (mute, _), h2.server(chatty) as (good, _):
+        seen = probe(mute, good, good, words=login)
+        assert seen["outcomes"] == ["timed out", "answered", "answered"]
+        seen = probe(mute, mute, good, words=login)
+        assert seen["outcomes"] == ["timed out", "timed out", "answered"]
+
+
+def login_hangs(c):
+    """Users only, and nobody can become one."""
+    if c.stream > 1:
+        c.headers(*h2.GRPC)
+        c.trailers(3, "etcdserver: user name is empty")
+
+
+def test_without_any_token_the_answer_is_that_it_is_missing(tmp_path):
+    password = tmp_path / "password"
+    password.write_text("secret")
+    with h2.server(login_hangs) as (url, _):
+        seen = probe(url, words=("--user", "root", "--password-file", password))
+    assert seen["outcomes"] == ["auth error"] and "no answer to the login" in seen["texts"][0]
+    assert 450 < seen["ms"] < 1500, "a quarter of the time, then the question without a token"
+
+
+def late_stale_token(c):
+    """Gives a token, answers the status, and then does not know the token any more."""
+    if c.stream == 1:
+        c.answer(b"\x12\x05token")
+    elif c.stream in (3, 9):
+        c.answer()
+    else:
+        c.headers(*h2.GRPC)
+        c.trailers(16, "etcdserver: invalid auth token")
+
+
+def test_a_token_refused_after_half_the_answers_costs_neither_time_nor_memory(tmp_path):
+    password = tmp_path / "password"
+    password.write_text("secret")
+    with h2.server(late_stale_token) as (url, _):
+        seen = probe(url, words=("--user", "root", "--password-file", password))
+    assert seen["outcomes"] in (["answered"], ["auth error"]) and seen["ms"] < 1500
+
+
+def rights_missing(c):
+    if c.stream == 1:
+        c.answer()
+    else:
+        c.headers(*h2.GRPC)
+        c.trailers(7, "etcdserver: permission denied")
+
+
+def precondition(c):
+    c.headers(*h2.GRPC)
+    c.trailers(9, "something new")
+
+
+def aborted(c):
+    c.headers(*h2.GRPC)
+    c.trailers(10, "something new")
+
+
+def test_a_read_that_only_rights_forbid_took_place():
+    with h2.server(rights_missing) as (url, _):
+        seen = probe(url)
+    assert seen["outcomes"] == ["answered"] and seen["reads"] == [True]
+
+
+@pytest.mark.parametrize("script", [precondition, aborted])
+def test_a_refusal_of_an_unknown_kind_makes_no_foreigner(script):
+    with h2.server(script) as (url, _):
+        assert probe(url, words=("--cluster-id", "77"))["outcomes"] == ["failed"]
+
+
+def test_who_does_not_say_whose_it_is_is_not_trusted():
+    with h2.server(trickle) as (url, seen):
+        result = attempt("put", url, "--cluster-id", "77")
+        assert result["code"] == "CONFLICT" and "does not say" in result["text"]
+        assert len(seen) == 1, "its status was asked for, nothing was put"
+        assert probe(url, words=("--cluster-id", "77"))["outcomes"] == ["foreign"]
+
+
+def flood(c):
+    c.answer(b"\x12\x80\x80\x80\x01" + b"x" * (2 << 20))
+
+
+def test_a_probe_takes_no_large_answers():
+    with h2.server(flood) as (url, _):
+        assert probe(url)["outcomes"] == ["failed"]
 
 
 @pytest.mark.parametrize("verb", ["put", "get"])

@@ -76,9 +76,15 @@ static void the_cluster_id_is_read_only_where_it_belongs(void **state)
     (void)state;
     assert_true(message_cluster_id((struct str){0}) == 0);
     assert_true(message_cluster_id(STR("\x0a\x02\x08\x07")) == 7);
-    assert_true(message_cluster_id(STR("\x0a\x02\x10\x07")) == 0); /* member_id */
-    assert_true(message_cluster_id(STR("\x12\x02\x08\x07")) == 0); /* not the header */
-    assert_true(message_cluster_id(STR("\x0a\x01\x08\x07")) == 0); /* past the header's end */
+    assert_true(message_cluster_id(STR("\x0a\x02\x10\x07")) == 0);         /* member_id */
+    assert_true(message_cluster_id(STR("\x0a\x04\x10\x07\x08\x09")) == 9); /* behind it */
+    /* Behind a string, a number, a double, a float and an empty header. */
+    assert_true(message_cluster_id(STR("\x12\x01x\x18\x05\x21"
+                                       "12345678\x2d"
+                                       "1234\x0a\x00\x0a\x02\x08\x07")) == 7);
+    assert_true(message_cluster_id(STR("\x13\x0a\x02\x08\x07")) == 0); /* a group: not ours */
+    assert_true(message_cluster_id(STR("\x12\x02\x08\x07")) == 0);     /* not the header */
+    assert_true(message_cluster_id(STR("\x0a\x01\x08\x07")) == 0);     /* past the header's end */
     assert_true(message_cluster_id(STR("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x08")) == 0);
 }
 
