@@ -9,6 +9,7 @@
 
 enum {
     BLOW_UP = 64, /* an empty KeyValue is two bytes on the wire and a hundred in memory */
+    UNPACKED_MAX = 256 << 20, /* whatever the size of the message */
     CHUNK_MIN = 1024,
     CHUNK_MAX = 1024 * 1024,
     ALIGN = _Alignof(max_align_t),
@@ -87,7 +88,8 @@ int message_unpack(const ProtobufCMessageDescriptor *type, struct str bytes, str
                    void **out, struct err *e)
 {
     struct arena *a = xcalloc(1, sizeof(*a));
-    a->left = bytes.n * BLOW_UP + (size_t)CHUNK_MIN * 4;
+    const size_t fair = bytes.n * BLOW_UP + (size_t)CHUNK_MIN * 4;
+    a->left = fair < UNPACKED_MAX ? fair : UNPACKED_MAX;
     a->next_cap = bytes.n * 2 < CHUNK_MIN ? CHUNK_MIN : bytes.n * 2;
     ProtobufCAllocator in_arena = {.alloc = take, .free = give, .allocator_data = a};
     void *message = protobuf_c_message_unpack(type, &in_arena, bytes.n,

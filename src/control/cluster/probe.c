@@ -15,6 +15,8 @@
 #include "etcd/client.h"
 #include "etcd/probe.h"
 
+enum { ANSWER_MAX = 1 << 20 }; /* a list of members is the largest we ask for */
+
 /* The address of a running Pod; false if it has none yet. */
 static bool dial_url(const struct pass_member *m, char out[HEALTH_URL_MAX])
 {
@@ -131,7 +133,8 @@ static int new_client(const struct ctx *ctx, const struct pass *p,
     const struct etcd_options options = {.endpoints = endpoints,
                                          .n_endpoints = n,
                                          .cluster_id = p->cluster_id,
-                                         .dial_timeout_ms = HEALTH_TIMEOUT_MS};
+                                         .dial_timeout_ms = HEALTH_TIMEOUT_MS,
+                                         .max_message_bytes = ANSWER_MAX};
     return etcd_client_new(ctx->clock, &options, out, e);
 }
 

@@ -71,6 +71,22 @@ static void a_small_message_cannot_ask_for_a_large_arena(void **state)
     arena_free(own, true);
 }
 
+static void a_large_message_cannot_ask_for_more_than_there_is(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    enum { KVS = 3 << 20 }; /* 96 bytes each */
+    auto_buf struct buf bytes = BUF_INIT(2 * KVS);
+    char *room = buf_reserve(&bytes, 2 * KVS);
+    for (size_t i = 0; i < KVS; i++)
+        memcpy(room + 2 * i, "\x12\x00", 2);
+    buf_wrote(&bytes, 2 * KVS);
+    struct arena *own = NULL;
+    void *out = NULL;
+    assert_err(message_unpack(&pb__range_response__descriptor, buf_str(&bytes), &own, &out, &e),
+               ERR_TOO_BIG, "unpacks to too much");
+}
+
 static void the_cluster_id_is_read_only_where_it_belongs(void **state)
 {
     (void)state;
@@ -91,4 +107,5 @@ static void the_cluster_id_is_read_only_where_it_belongs(void **state)
 TEST_MAIN(TEST(what_was_packed_unpacks_equal), TEST(a_zero_in_a_comparison_is_still_sent),
           TEST(bytes_that_are_no_message_are_corrupt),
           TEST(a_small_message_cannot_ask_for_a_large_arena),
+          TEST(a_large_message_cannot_ask_for_more_than_there_is),
           TEST(the_cluster_id_is_read_only_where_it_belongs))
