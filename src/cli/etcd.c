@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "etcd/client.h"
+#include "net/endpoint.h"
 #include "net/tls.h"
 
 enum { PEM_MAX = 1 << 20, PASSWORD_MAX = 4096 };
@@ -220,6 +221,8 @@ int etcd_cli_run(const struct ctx *root, const struct ctx *ctx, struct etcd_cli 
     AUTO(buf_wipe) struct buf password = BUF_INIT(PASSWORD_MAX);
     if (o->cluster_id && etcd_cli_parse_id(o->cluster_id, &cli->cluster_id, e) < 0)
         return err_wrap(e, "--cluster-id");
+    if (o->server_name && server_name_check(o->server_name, e) < 0)
+        return err_wrap(e, "--server-name");
     if (o->password_file && !o->user)
         return err_set(e, ERR_INVALID, 0, "--password-file needs --user");
     if (load_password(ctx, o->password_file, &password, e) < 0)

@@ -103,6 +103,7 @@ int etcd_client_new(const struct clock *clock, const struct etcd_options *o,
         s->server_name = o->endpoints[i].server_name ? xstrdup(o->endpoints[i].server_name) : NULL;
         struct grpc_conn_options probe = c->conn;
         probe.url = str_c(s->url);
+        probe.server_name = s->server_name;
         struct grpc_conn *conn = NULL;
         if (grpc_conn_new(clock, &probe, &conn, e) < 0)
             return -1;

@@ -51,7 +51,7 @@ struct etcd_options {
     size_t max_message_bytes; /* of one response; 0: net/grpc.h's default */
 };
 
-/* Does not connect yet. ERR_INVALID: an endpoint, or none. */
+/* Does not connect yet. ERR_INVALID: an endpoint, or none, or a server name. */
 NODISCARD int etcd_client_new(const struct clock *clock, const struct etcd_options *o,
                               struct etcd_client **out, struct err *e);
 void etcd_client_free(struct etcd_client *c); /* NULL-safe; watchers and keepers go before it */

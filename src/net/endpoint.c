@@ -60,6 +60,26 @@ static bool host_is_clean(struct str host)
     return host.n > 0 && host.n <= HOST_MAX;
 }
 
+char *host_with_port(const char *host, const char *port)
+{
+    return strchr(host, ':') ? xasprintf("[%s]:%s", host, port) : xasprintf("%s:%s", host, port);
+}
+
+char *host_without_zone(const char *host)
+{
+    return str_dup(str_first(str_c(host), strcspn(host, "%")));
+}
+
+int server_name_check(const char *name, struct err *e)
+{
+    if (host_is_clean(str_c(name)) && (!strpbrk(name, ":%") || host_is_address(name)))
+        return 0;
+    return err_set(
+        e, ERR_INVALID, 0,
+        "server name \"%.*s\" is neither an address nor a DNS name of 1 to %d characters",
+        STR_ARG(str_first(str_c(name), 200)), HOST_MAX);
+}
+
 /* "host", "host:port", "[v6]", "[v6]:port" → host, port (empty: none). */
 static bool split_host(struct str s, struct str *host, struct str *port)
 {
@@ -95,8 +115,7 @@ static int parse_tcp(struct str url, struct str rest, struct endpoint *ep, struc
     if (bracketed != (strchr(ep->host, ':') != NULL) || (bracketed && !host_is_address(ep->host)))
         return bad(url, "brackets are for IPv6 addresses", e);
     ep->port = xasprintf("%u", (unsigned)number);
-    ep->authority = bracketed ? xasprintf("[%s]:%s", ep->host, ep->port)
-                              : xasprintf("%s:%s", ep->host, ep->port);
+    ep->authority = host_with_port(ep->host, ep->port);
     return 0;
 }
 

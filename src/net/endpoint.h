@@ -22,3 +22,13 @@ NODISCARD int endpoint_parse(struct str url, bool tls_default, struct endpoint *
 void endpoint_done(struct endpoint *ep); /* NULL-safe, idempotent */
 
 bool host_is_address(const char *host); /* an IPv4 or IPv6 literal, zone allowed */
+
+/* "host:port", with brackets where needed. Owned. */
+char *host_with_port(const char *host, const char *port) NONNULL;
+/* The zone of an IPv6 address means something on this machine only: no server is told, and no
+ * certificate has it. Owned. */
+char *host_without_zone(const char *host) NONNULL;
+
+/* Whether a certificate can carry it: a DNS name or an address, without brackets or port.
+ * ERR_INVALID quotes it. */
+NODISCARD int server_name_check(const char *name, struct err *e);

@@ -45,7 +45,8 @@ struct grpc_conn_options {
     int64_t keepalive_answer_ms;
 };
 
-/* Does not dial yet: the first step does. Strings are copied. ERR_INVALID: the URL. */
+/* Does not dial yet: the first step does. Strings are copied. ERR_INVALID: the URL, or the server
+ * name. */
 NODISCARD int grpc_conn_new(const struct clock *clock, const struct grpc_conn_options *o,
                             struct grpc_conn **out, struct err *e);
 void grpc_conn_free(struct grpc_conn *c); /* open calls end with ERR_UNAVAILABLE; NULL-safe */

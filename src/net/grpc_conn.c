@@ -209,11 +209,16 @@ int grpc_conn_new(const struct clock *clock, const struct grpc_conn_options *o,
     struct endpoint ep = {0};
     if (endpoint_parse(o->url, o->tls != NULL, &ep, e) < 0)
         return -1;
+    if (o->server_name && server_name_check(o->server_name, e) < 0) {
+        endpoint_done(&ep);
+        return -1;
+    }
+    const char *name = o->server_name ? o->server_name : ep.host;
     struct grpc_conn *c = xcalloc(1, sizeof(*c));
     *c = (struct grpc_conn){
         .clock = clock,
         .ep = ep,
-        .server_name = o->server_name ? xstrdup(o->server_name) : NULL,
+        .server_name = name ? host_without_zone(name) : NULL,
         .unsent = BUF_INIT(UNSENT_MAX),
         .dial_timeout_ms = o->dial_timeout_ms > 0 ? o->dial_timeout_ms : GRPC_DIAL_TIMEOUT_MS,
         .keepalive_ms = o->keepalive_ms > 0 ? o->keepalive_ms : GRPC_KEEPALIVE_MS,
@@ -222,8 +227,7 @@ int grpc_conn_new(const struct clock *clock, const struct grpc_conn_options *o,
     };
     if (c->keepalive_ms < GRPC_KEEPALIVE_MIN_MS)
         c->keepalive_ms = GRPC_KEEPALIVE_MIN_MS;
-    c->authority = o->server_name && ep.port ? xasprintf("%s:%s", o->server_name, ep.port)
-                                             : xstrdup(ep.authority);
+    c->authority = ep.port ? host_with_port(c->server_name, ep.port) : xstrdup(ep.authority);
     c->wire = wire_new(&c->ep, c->server_name, o->tls, "h2");
     if (setup_session(c, e) < 0) {
         grpc_conn_free(c);

@@ -13,7 +13,7 @@ struct wire;
 struct grpc_conn {
     const struct clock *clock;
     struct endpoint ep;
-    char *server_name; /* NULL: the endpoint's host */
+    char *server_name; /* NULL: a Unix socket, and none was given */
     char *authority;
     struct wire *wire;
     nghttp2_session *session;

@@ -209,6 +209,13 @@ static int judge(struct tls *s, int rc, enum tls_want *want, struct err *e)
                           alert == TLS13_AD_CERTIFICATE_REQUIRED;
         return fail(e, ours ? ERR_DENIED : ERR_UNAVAILABLE, "server refused");
     }
+    if (s->up && (ERR_peek_error() == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
+        /* Cut without a goodbye: a dead server, not wrong TLS. */
+        ERR_clear_error();
+        err_set_errno(e, sys ? sys : ECONNRESET, "connection lost");
+        e->code = ERR_UNAVAILABLE;
+        return -1;
+    }
     if (ERR_peek_error() == 0) {
         err_set_errno(e, sys ? sys : ECONNRESET, "TLS");
         e->code = ERR_UNAVAILABLE;

@@ -35,8 +35,9 @@ AUTO_DEFINE(struct tls_client, tls_client_unref)
 /* One TLS connection over a non-blocking socket it does not own. */
 struct tls;
 
-/* server_name: DNS name (also sent as SNI) or address literal the certificate must carry. alpn is
- * offered and must be what the server picks. */
+/* server_name: DNS name (also sent as SNI) or address literal the certificate must carry, as
+ * server_name_check() takes it and without a zone. alpn is offered and must be what the server
+ * picks. */
 struct tls *tls_new(struct tls_client *t, int fd, const char *server_name,
                     const char *alpn) NONNULL;
 void tls_free(struct tls *s); /* says goodbye without waiting; NULL-safe */

@@ -43,9 +43,7 @@ struct wire *wire_new(const struct endpoint *ep, const char *server_name, struct
     struct wire *w = xcalloc(1, sizeof(*w));
     *w = (struct wire){
         .ep = ep,
-        .server_name = server_name ? server_name
-                       : ep->host  ? ep->host
-                                   : "localhost",
+        .server_name = server_name ? server_name : "localhost",
         .client = tls ? tls_client_ref(tls) : NULL,
         .alpn = alpn,
         .next_address_ms = INT64_MAX,

@@ -15,7 +15,7 @@ struct endpoint;
 struct tls_client;
 struct wire;
 
-/* Borrows endpoint and server_name (NULL: the endpoint's host) for its lifetime; takes its own
+/* Borrows endpoint and server_name (NULL: "localhost") for its lifetime; takes its own
  * reference of tls, which an endpoint with TLS needs. alpn is a constant. */
 struct wire *wire_new(const struct endpoint *ep, const char *server_name, struct tls_client *tls,
                       const char *alpn) NONNULL;

@@ -6,7 +6,7 @@
  *     etcd_try probe --count N          so many rounds, each with a new login
  *     etcd_try write --count N          keep writing, whatever happens to the server
  *     etcd_try follow --rev R --count N watch everything from R to revision N
- *     etcd_try slow-watch, slow-snapshot, token-expiry, second-call
+ *     etcd_try slow-watch, slow-snapshot, token-expiry, second-call, second-get
  *     etcd_try put-too-late, put-canceled  after a call that worked */
 #include <sys/resource.h>
 
@@ -133,7 +133,7 @@ static int try_watch(struct err *e)
 }
 
 /* A call that works, a pause in which the test breaks things, and a second call. */
-static int try_second_call(struct err *e)
+static int try_second(int (*call)(struct err *e), struct err *e)
 {
     if (try_get(e) < 0)
         return -1;
@@ -142,7 +142,17 @@ static int try_second_call(struct err *e)
     (void)getchar();
     started_ms = clock_boot_ms(&clock_real);
     ctx = ctx_with_timeout(&args.root, args.timeout_ms);
-    return try_put(e);
+    return call(e);
+}
+
+static int try_second_call(struct err *e)
+{
+    return try_second(try_put, e);
+}
+
+static int try_second_get(struct err *e)
+{
+    return try_second(try_get, e);
 }
 
 static int try_put_too_late(struct err *e)
@@ -349,6 +359,7 @@ static const struct {
     {"lease", try_lease, NULL},
     {"watch", try_watch, NULL},
     {"second-call", try_second_call, NULL},
+    {"second-get", try_second_get, NULL},
     {"put-too-late", try_put_too_late, NULL},
     {"put-canceled", try_put_canceled, NULL},
     {"probe", NULL, probe},

@@ -105,14 +105,25 @@ def test_an_idle_connection_that_went_half_open(cluster, between):
     assert result["code"] == "OUTCOME_UNKNOWN" and 1400 < result["ms"] < 1900
 
 
-def test_a_member_killed_in_mid_call(tmp_path):
-    with etcd.running(tmp_path, flags=FAST) as cluster:
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_member_killed_in_mid_call(tmp_path, tls):
+    with etcd.running(tmp_path, flags=FAST, tls=tls) as cluster:
         member = cluster.members[0]
-        for verb, code in ("put", "OUTCOME_UNKNOWN"), ("get", "UNAVAILABLE"):
+        words = etcd_programs.client_options(cluster)
+        for code in "OUTCOME_UNKNOWN", "UNAVAILABLE":
+            verb = "second-call" if code == "OUTCOME_UNKNOWN" else "second-get"
+            process = etcd_programs.start(
+                "etcd_try", verb, "--timeout-ms", 2000, *words, stdin=subprocess.PIPE
+            )
+            assert process.stdout.readline() == "first\n"
             cluster.process(member).signal(signal.SIGSTOP)
             timer = threading.Timer(0.5, cluster.process(member).signal, [signal.SIGKILL])
             timer.start()
-            assert attempt(verb, "--endpoints", member.client_url)["code"] == code
+            out, err = process.communicate("go\n", timeout=20)
+            assert process.returncode == 0, err
+            result = json.loads(out)
+            assert result["code"] == code and result["ms"] < 1500, result
+            assert result["reason"] == "", "a cut connection is no fault of TLS"
             timer.join()
             cluster.start(member)
 

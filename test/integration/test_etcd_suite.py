@@ -175,6 +175,11 @@ def test_day_two_commands(tmp_path, raftsman):
             "--cert and --key need --cacert",
         ),
         (["get", "x", "--password-file", "/dev/null"], "--password-file needs --user"),
+        (
+            ["get", "x", "--server-name", ""],
+            '--server-name: server name "" is neither an address nor a DNS name of'
+            " 1 to 253 characters",
+        ),
     ],
 )
 def test_nonsense_is_refused_in_one_line(raftsman, words, line):

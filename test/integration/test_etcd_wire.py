@@ -426,6 +426,11 @@ def test_every_kind_of_address(tmp_path):
             assert attempt("put", url, *named)["code"] == "OK", url
             if number < 2:  # an address in the certificate is as good as a name
                 assert attempt("put", url, "--cacert", authority.cert)["code"] == "OK", url
+            if number == 1:  # a zone is for the way there; the certificate does not have it
+                zoned = url.replace("[::1]", "[::1%1]")
+                assert attempt("put", zoned, "--cacert", authority.cert)["code"] == "OK"
+                words = ["--cacert", authority.cert, "--server-name", "::1%1"]
+                assert attempt("put", url, *words)["code"] == "OK"
 
 
 def server_context(authority, *hosts):
@@ -442,6 +447,20 @@ def test_a_tls_server_without_http2_is_refused(tmp_path):
         result = attempt("put", url, "--cacert", authority.cert)
         assert result["code"] == "UNAVAILABLE" and "HTTP/2" in result["text"]
         assert result["reason"] == "TLS" and seen == []
+
+
+def test_calls_move_on_from_wrong_certificates_and_tell_of_them_if_nobody_is_left(tmp_path):
+    trusted = pki.Authority(tmp_path / "trusted")
+    good = server_context(trusted, "127.0.0.1")
+    bad = server_context(pki.Authority(tmp_path / "other", "other"), "127.0.0.1")
+    for context in good, bad:
+        context.set_alpn_protocols(["h2"])
+    words = ["--cacert", trusted.cert]
+    with h2.server(trickle, tls=bad) as (wrong, _), h2.server(trickle, tls=good) as (right, _):
+        for verb in "get", "put":
+            assert attempt(verb, f"{wrong},{right}", *words)["code"] == "OK"
+            result = attempt(verb, f"{wrong},https://127.0.0.1:1", *words)
+            assert result["code"] == "DENIED" and result["reason"] == "TLS", result
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")

@@ -76,5 +76,38 @@ static void an_address_is_told_from_a_name(void **state)
     assert_false(host_is_address("1.2.3.4%lo"));
 }
 
+static void a_server_name_is_what_a_certificate_can_carry(void **state)
+{
+    (void)state;
+    struct err e;
+    char name[255] = {0};
+    memset(name, 'x', 253);
+    const char *const names[] = {"a", "member.example", "10.0.0.4", "::1", "fe80::1%lo", name};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        assert_ok(server_name_check(names[i], &e));
+    name[253] = 'x';
+    const char *const bad[] = {"",        "a b",       "a:1",      "[::1]", "a/b",
+                               "name%lo", "1.2.3.4:1", "\xc3\xa4", "a\n",   name};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        assert_err(server_name_check(bad[i], &e), ERR_INVALID, "server name \"");
+}
+
+static void a_host_is_written_as_an_authority(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host, *want;
+    } rows[] = {{"a.example", "a.example:1"},
+                {"10.0.0.4", "10.0.0.4:1"},
+                {"::1", "[::1]:1"},
+                {"fe80::1%lo", "[fe80::1]:1"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        auto_free char *host = host_without_zone(rows[i].host);
+        auto_free char *got = host_with_port(host, "1");
+        assert_string_equal(got, rows[i].want);
+    }
+}
+
 TEST_MAIN(TEST(endpoints_are_read_as_people_write_them), TEST(nonsense_is_refused_and_quoted),
-          TEST(an_address_is_told_from_a_name))
+          TEST(an_address_is_told_from_a_name), TEST(a_server_name_is_what_a_certificate_can_carry),
+          TEST(a_host_is_written_as_an_authority))
