@@ -513,11 +513,11 @@ int etcd_stream(const struct ctx *ctx, struct etcd_client *c, size_t at, const s
     }
 }
 
-void etcd_stream_failed(struct etcd_client *c, size_t at, const struct err *e)
+bool etcd_stream_failed(struct etcd_client *c, size_t at, const struct err *e)
 {
-    if (etcd_error_is_stale_token(e))
-        secret_free(TAKE(c->token));
+    bool renewed = false;
     failed(c, at, e);
+    return drop_stale_token(c, &renewed, e);
 }
 
 int etcd_stream_error(struct etcd_client *c, size_t at, const struct grpc_call *call, struct err *e)

@@ -31,12 +31,12 @@ NODISCARD int etcd_call(const struct ctx *ctx, struct etcd_client *c, size_t at,
                         struct err *e);
 
 /* A stream on an endpoint that works, opened with token. *out_at names the
- * endpoint: report its failure with etcd_stream_failed(), which also renews a token the server
- * no longer takes. */
+ * endpoint: report its failure with etcd_stream_failed(). */
 NODISCARD int etcd_stream(const struct ctx *ctx, struct etcd_client *c, size_t at,
                           const struct etcd_rpc *rpc, struct grpc_call **out, size_t *out_at,
                           struct err *e);
-void etcd_stream_failed(struct etcd_client *c, size_t at, const struct err *e);
+/* True: the token was not taken, and the next stream gets a new one. */
+bool etcd_stream_failed(struct etcd_client *c, size_t at, const struct err *e);
 /* Turns the end of a stream into our codes, after grpc_call_next() returned -1. Always -1. */
 int etcd_stream_error(struct etcd_client *c, size_t at, const struct grpc_call *call,
                       struct err *e);

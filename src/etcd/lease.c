@@ -151,22 +151,31 @@ static int renew_once(const struct ctx *ctx, struct etcd_keeper *k, int64_t id, 
     }
 }
 
+/* After a failed attempt: whether to make another one, with a new token or a little later. */
+static bool recover(const struct ctx *ctx, struct etcd_keeper *k, bool *renewed, struct err *e)
+{
+    struct err over;
+    const bool stale = k->call && etcd_stream_failed(k->client, k->at, e);
+    grpc_call_free(TAKE(k->call));
+    if (stale && !*renewed) {
+        *renewed = true;
+        return true;
+    }
+    if (!err_transient(e) || e->code == ERR_CONFLICT || ctx_check(ctx, &over) < 0)
+        return false;
+    if (ctx_sleep(ctx, RETRY_MS, &over) == 0)
+        return true;
+    err_wrap(e, "%s", over.text); /* why it took so long is more useful than that it did */
+    e->code = over.code;
+    return false;
+}
+
 int etcd_keeper_renew(const struct ctx *ctx, struct etcd_keeper *k, int64_t id, int64_t *out_ttl_s,
                       struct err *e)
 {
-    for (bool again = false;; again = true) {
-        if (again && ctx_sleep(ctx, RETRY_MS, e) < 0)
-            break;
-        if (renew_once(ctx, k, id, out_ttl_s, e) == 0)
-            return 0;
-        if (e->code == ERR_NOT_FOUND)
-            break;
-        etcd_stream_failed(k->client, k->at, e);
-        grpc_call_free(TAKE(k->call));
-        struct err over;
-        if ((!err_transient(e) && e->code != ERR_DENIED) || e->code == ERR_CONFLICT ||
-            (e->code == ERR_DENIED && again) || ctx_check(ctx, &over) < 0)
-            break;
-    }
-    return err_wrap(e, "renew lease %llx", (unsigned long long)id);
+    bool renewed = false;
+    while (renew_once(ctx, k, id, out_ttl_s, e) < 0)
+        if (e->code == ERR_NOT_FOUND || !recover(ctx, k, &renewed, e))
+            return err_wrap(e, "renew lease %llx", (unsigned long long)id);
+    return 0;
 }

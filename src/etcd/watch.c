@@ -196,10 +196,7 @@ static void hang_up(struct etcd_watcher *w)
 static bool recover(const struct ctx *ctx, struct etcd_watcher *w, struct err *e)
 {
     struct err over;
-    const bool stale = etcd_error_is(e, ETCD_BAD_TOKEN) || etcd_error_is(e, ETCD_OLD_TOKEN) ||
-                       etcd_error_is(e, ETCD_NO_CREDENTIALS);
-    if (w->call)
-        etcd_stream_failed(w->client, w->at, e);
+    const bool stale = w->call && etcd_stream_failed(w->client, w->at, e);
     hang_up(w);
     if (stale && !w->renewed) {
         w->renewed = true;

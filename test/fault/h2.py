@@ -91,7 +91,7 @@ def _read(sock, n):
     return data
 
 
-def _serve(sock, script, count):
+def _serve(sock, script, count, whole):
     with contextlib.suppress(OSError):
         if sock.family != socket.AF_UNIX:  # what is said in pieces travels in pieces
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -107,7 +107,7 @@ def _serve(sock, script, count):
                 sock.sendall(frame(SETTINGS, ACK, 0))
             if kind == PING and not flags & ACK:
                 sock.sendall(frame(PING, ACK, 0, payload))
-            if kind == DATA and flags & END_STREAM:
+            if kind == DATA and (flags & END_STREAM or not whole):
                 count.append(stream)
                 script(Connection(sock, stream))
 
@@ -126,8 +126,11 @@ def _listen(address):
 
 
 @contextlib.contextmanager
-def server(script, tls=None, address="127.0.0.1"):
-    """Serves every connection with the script; yields (url, list of requests seen)."""
+def server(script, tls=None, address="127.0.0.1", whole=True):
+    """Serves every connection with the script; yields (url, list of requests seen).
+
+    With `whole` the script runs when a request has ended, otherwise at each piece of one.
+    """
     listener, where = _listen(address)
     seen = []
 
@@ -141,7 +144,7 @@ def server(script, tls=None, address="127.0.0.1"):
                 if listener.fileno() < 0:
                     return
                 continue
-            threading.Thread(target=_serve, args=(sock, script, seen), daemon=True).start()
+            threading.Thread(target=_serve, args=(sock, script, seen, whole), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     scheme = ("unix" if where[0] == "/" else "http") + ("s" if tls else "")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server may do to an HTTP/2 connection, and the one code each of it must become."""
 
+import hashlib
 import json
 import ssl
 import time
@@ -249,6 +250,64 @@ def test_a_reader_that_is_slow_has_a_deadline_all_the_same():
 
     with h2.server(all_at_once) as (url, _):
         assert attempt("slow-snapshot", url, timeout_ms=500)["code"] == "TIMEOUT"
+
+
+def piece_of_lease(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message(b"\x10\x01\x18\x0a"))
+
+
+def token(c):
+    c.answer(b"\x12\x05token")
+
+
+def token_not_taken(c):
+    c.headers(*h2.GRPC)
+    c.trailers(16, "etcdserver: invalid auth token")
+
+
+def in_turn(scripts):
+    left = iter(scripts)
+
+    def script(c):
+        next(left)(c)
+
+    return script
+
+
+def whole_snapshot(c):
+    database = bytes(512)
+    c.headers(*h2.GRPC)
+    for piece in database, hashlib.sha256(database).digest():
+        c.data(h2.message(b"\x1a" + bytes([len(piece) & 127 | 128, len(piece) >> 7]) + piece))
+    c.trailers(0)
+
+
+def root(tmp_path):
+    password = tmp_path / "password"
+    password.write_text("secret")
+    return ("--user", "root", "--password-file", password)
+
+
+def test_a_snapshot_gets_a_new_token_before_its_first_byte(tmp_path):
+    story = [token, token_not_taken, token, whole_snapshot]
+    with h2.server(in_turn(story)) as (url, seen):
+        assert attempt("snapshot", url, *root(tmp_path))["code"] == "OK"
+        assert len(seen) == 4
+    with h2.server(in_turn([token, token_not_taken] * 2)) as (url, seen):
+        assert attempt("snapshot", url, *root(tmp_path))["code"] == "DENIED"
+
+
+def test_a_lease_is_renewed_across_a_broken_stream_and_a_lost_token(tmp_path):
+    story = [token, reset, token_not_taken, token, piece_of_lease]
+    with h2.server(in_turn(story), whole=False) as (url, seen):
+        assert attempt("lease", url, *root(tmp_path))["code"] == "OK"
+        assert len(seen) == 5
+
+
+def test_a_lease_that_cannot_be_renewed_in_time_says_why():
+    result = attempt("lease", "http://127.0.0.1:1", timeout_ms=700)
+    assert result["code"] == "TIMEOUT" and "refused" in result["text"], result
 
 
 @pytest.mark.parametrize(
