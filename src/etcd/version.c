@@ -3,9 +3,15 @@
 
 #include <stdio.h>
 
-static const struct etcd_version first_safe_35 = {3, 5, 3};
 static const struct etcd_version last_stop_35 = {3, 5, 26}; /* before 3.6: zombie members */
-static const struct etcd_version first_safe_36 = {3, 6, 5}; /* boot panic, schema detection */
+
+static const struct {
+    uint16_t minor, first_safe; /* of 3.minor.0 and on */
+    const char *why;
+} unsafe[] = {
+    {5, 3, "3.5.0 to 3.5.2 can lose data on a crash; take 3.5.3 or later"},
+    {6, 5, "3.6.0 to 3.6.4 may not start on old data; take 3.6.5 or later"},
+};
 
 static bool number(struct str *s, uint16_t *out)
 {
@@ -72,6 +78,14 @@ static int refuse(struct etcd_version from, struct etcd_version to, const char *
                    etcd_version_print(to, b), why);
 }
 
+const char *etcd_version_unsafe(struct etcd_version v)
+{
+    for (size_t i = 0; i < COUNT_OF(unsafe); i++)
+        if (v.major == 3 && v.minor == unsafe[i].minor && v.patch < unsafe[i].first_safe)
+            return unsafe[i].why;
+    return NULL;
+}
+
 int etcd_upgrade_check(struct etcd_version from, struct etcd_version to, struct err *e)
 {
     const int minors = etcd_version_minors(from, to);
@@ -79,21 +93,21 @@ int etcd_upgrade_check(struct etcd_version from, struct etcd_version to, struct 
         return refuse(from, to, "a lower minor needs a downgrade of the cluster first", e);
     if (minors > 1)
         return refuse(from, to, "minor versions cannot be skipped", e);
-    if (to.major == 3 && to.minor == 5 && etcd_version_cmp(to, first_safe_35) < 0)
-        return refuse(from, to, "3.5.0 to 3.5.2 can lose data on a crash; take 3.5.3 or later", e);
-    if (to.major == 3 && to.minor == 6 && minors == 1) {
-        if (etcd_version_cmp(from, last_stop_35) < 0)
-            return refuse(from, to, "removed members may come back; go to 3.5.26 or later first",
-                          e);
-        if (etcd_version_cmp(to, first_safe_36) < 0)
-            return refuse(from, to, "3.6.0 to 3.6.4 may not start on old data; take 3.6.5 or later",
-                          e);
-    }
+    if (etcd_version_unsafe(to))
+        return refuse(from, to, etcd_version_unsafe(to), e);
+    if (to.major == 3 && to.minor == 6 && minors == 1 && etcd_version_cmp(from, last_stop_35) < 0)
+        return refuse(from, to, "removed members may come back; go to 3.5.26 or later first", e);
     return 0;
 }
 
-int etcd_join_check(struct etcd_version member, struct etcd_version cluster, struct err *e)
+int etcd_join_check(struct etcd_version member, struct etcd_version cluster,
+                    const struct etcd_version *target, struct err *e)
 {
+    if (etcd_version_unsafe(member))
+        return refuse(cluster, member, etcd_version_unsafe(member), e);
+    if (target && etcd_version_minors(*target, member) != 0)
+        return refuse(cluster, member, "while the cluster goes down, it takes the lower minor only",
+                      e);
     const int minors = etcd_version_minors(cluster, member);
     if (minors < 0)
         return refuse(cluster, member, "a member below the cluster version does not start", e);
@@ -108,6 +122,10 @@ int etcd_downgrade_check(struct etcd_version cluster, struct etcd_version to, st
         return refuse(cluster, to, "a downgrade goes exactly one minor down", e);
     if (to.major == 3 && to.minor < 5)
         return refuse(cluster, to, "a downgrade below 3.5 is not supported", e);
+    if (etcd_version_unsafe(to))
+        return refuse(cluster, to, etcd_version_unsafe(to), e);
+    if (to.major == 3 && to.minor == 5 && etcd_version_cmp(to, last_stop_35) < 0)
+        return refuse(cluster, to, "removed members may come back; go down to 3.5.26 or later", e);
     return 0;
 }
 

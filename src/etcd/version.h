@@ -21,16 +21,21 @@ const char *etcd_version_print(struct etcd_version v, char out[ETCD_VERSION_TEXT
 int etcd_version_cmp(struct etcd_version a, struct etcd_version b);        /* <0, 0, >0 */
 int etcd_version_minors(struct etcd_version from, struct etcd_version to); /* +1: one minor up */
 
+/* Why no member should run this binary, whatever came before it; NULL: nothing is known. */
+const char *etcd_version_unsafe(struct etcd_version v);
+
 /* Whether a member may go from one binary to the other while the cluster is not being
  * downgraded. ERR_INVALID says why not and what to do first. */
 NODISCARD int etcd_upgrade_check(struct etcd_version from, struct etcd_version to, struct err *e);
 
-/* Whether a new or restarted member with this binary may join at this cluster version: not
- * below it, and at most one minor above. */
+/* Whether a new member with this binary may join at this cluster version: not below it, and at
+ * most one minor above. While the cluster is being downgraded (*target; NULL: it is not) it must
+ * be of the minor the others go down to. */
 NODISCARD int etcd_join_check(struct etcd_version member, struct etcd_version cluster,
-                              struct err *e);
+                              const struct etcd_version *target, struct err *e);
 
-/* Whether the cluster may be told to go down to this version. */
+/* Whether the cluster may be told to go down to this version, which is that of the binaries
+ * that will replace the present ones. */
 NODISCARD int etcd_downgrade_check(struct etcd_version cluster, struct etcd_version to,
                                    struct err *e);
 /* Whether a member may be restarted with the lower binary: only once the job is enabled and the

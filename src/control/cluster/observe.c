@@ -214,7 +214,7 @@ static void observe_version(struct pass *p)
         return;
     p->seen.version_refused =
         etcd_version_parse(str_c(jstr(p->target, "version", "")), &wanted, e) < 0 ||
-        etcd_join_check(wanted, lowest, e) < 0;
+        etcd_join_check(wanted, lowest, NULL, e) < 0;
 }
 
 void pass_observe(const struct ctx *ctx, struct pass *p, struct err *e)

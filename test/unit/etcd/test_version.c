@@ -44,6 +44,17 @@ static void versions_have_an_order(void **state)
     assert_int_equal(etcd_version_minors(v("3.7.0"), v("3.5.1")), -2);
 }
 
+static int joins(struct etcd_version member, struct etcd_version cluster, struct err *e)
+{
+    return etcd_join_check(member, cluster, NULL, e);
+}
+
+static int joins_on_the_way_to_35(struct etcd_version member, struct etcd_version cluster,
+                                  struct err *e)
+{
+    return etcd_join_check(member, cluster, &(struct etcd_version){3, 5, 35}, e);
+}
+
 static const struct {
     const char *name;
     int (*check)(struct etcd_version, struct etcd_version, struct err *);
@@ -61,11 +72,25 @@ static const struct {
     {"no way down", etcd_upgrade_check, "3.6.11", "3.5.30", "downgrade"},
     {"not to one that loses data", etcd_upgrade_check, "3.4.30", "3.5.2", "3.5.3"},
     {"3.4 to 3.5", etcd_upgrade_check, "3.4.30", "3.5.35", NULL},
-    {"a member of the same minor joins", etcd_join_check, "3.6.5", "3.6.0", NULL},
-    {"one above", etcd_join_check, "3.7.0", "3.6.0", NULL},
-    {"two above does not", etcd_join_check, "3.7.0", "3.5.0", "at most"},
-    {"below does not", etcd_join_check, "3.5.35", "3.6.0", "does not start"},
-    {"one minor down", etcd_downgrade_check, "3.6.0", "3.5.0", NULL},
+    {"3.4 to the first that keeps data", etcd_upgrade_check, "3.4.30", "3.5.3", NULL},
+    {"3.5 to the first that starts", etcd_upgrade_check, "3.5.26", "3.6.5", NULL},
+    {"no patch back to one that loses data", etcd_upgrade_check, "3.5.3", "3.5.0", "3.5.3"},
+    {"nor to one that may not start", etcd_upgrade_check, "3.6.11", "3.6.0", "3.6.5"},
+    {"a member of the same minor joins", joins, "3.6.5", "3.6.0", NULL},
+    {"one above", joins, "3.7.0", "3.6.0", NULL},
+    {"two above does not", joins, "3.7.0", "3.5.0", "at most"},
+    {"below does not", joins, "3.5.35", "3.6.0", "does not start"},
+    {"nor one that loses data", joins, "3.5.2", "3.5.0", "3.5.3"},
+    {"nor one that may not start", joins, "3.6.4", "3.5.0", "3.6.5"},
+    {"the lower minor joins a downgrade", joins_on_the_way_to_35, "3.5.35", "3.5.0", NULL},
+    {"any patch of it", joins_on_the_way_to_35, "3.5.26", "3.5.0", NULL},
+    {"the higher one does not", joins_on_the_way_to_35, "3.6.11", "3.5.0", "lower minor"},
+    {"one minor down", etcd_downgrade_check, "3.6.0", "3.5.35", NULL},
+    {"3.7 to 3.6", etcd_downgrade_check, "3.7.0", "3.6.11", NULL},
+    {"to the first of 3.5 that may go up again", etcd_downgrade_check, "3.6.0", "3.5.26", NULL},
+    {"not before it", etcd_downgrade_check, "3.6.0", "3.5.25", "3.5.26"},
+    {"not to one that loses data either", etcd_downgrade_check, "3.6.0", "3.5.2", "3.5.3"},
+    {"nor to one that may not start", etcd_downgrade_check, "3.7.0", "3.6.4", "3.6.5"},
     {"not two", etcd_downgrade_check, "3.7.0", "3.5.0", "exactly one"},
     {"not none", etcd_downgrade_check, "3.6.5", "3.6.4", "exactly one"},
     {"not below 3.5", etcd_downgrade_check, "3.5.0", "3.4.0", "below 3.5"},
