@@ -81,7 +81,7 @@ const struct cfg_option etcd_cli_table[] = {
         .dflt = "5s",
         .min = DURATION_MS,
         .max = 3600 * DURATION_S,
-        .help = "give up after this long; watch goes on until it is interrupted",
+        .help = "give up a request after this long; watch goes on until it is interrupted",
     },
     {
         .name = "output",
@@ -125,22 +125,63 @@ const struct cfg_option etcd_cli_table[] = {
         .max = INT64_MAX,
         .help = "watch: end after this many events; 0 is never",
     },
+    {
+        .name = "serializable",
+        .type = CFG_BOOL,
+        .offset = OFFSET(serializable),
+        .help = "members: as the asked member knows them, without a quorum",
+    },
 };
 
-static const struct {
+/* The options that are not for every verb. */
+enum {
+    USES_PREFIX = 1,
+    USES_REV = 2,
+    USES_LIMIT = 4,
+    USES_EVENTS = 8,
+    USES_SERIALIZABLE = 16,
+};
+
+static const struct verb {
     const char *name;
     etcd_cli_verb *run;
+    unsigned uses;
 } verbs[] = {
-    {"status", etcd_cli_status},
-    {"members", etcd_cli_members},
-    {"alarms", etcd_cli_alarms},
-    {"defrag", etcd_cli_defrag},
-    {"move-leader", etcd_cli_move_leader},
-    {"get", etcd_cli_get},
-    {"put", etcd_cli_put},
-    {"del", etcd_cli_del},
-    {"watch", etcd_cli_watch},
+    {"status", etcd_cli_status, 0},
+    {"members", etcd_cli_members, USES_SERIALIZABLE},
+    {"alarms", etcd_cli_alarms, 0},
+    {"defrag", etcd_cli_defrag, 0},
+    {"move-leader", etcd_cli_move_leader, 0},
+    {"get", etcd_cli_get, USES_PREFIX | USES_REV | USES_LIMIT},
+    {"put", etcd_cli_put, 0},
+    {"del", etcd_cli_del, USES_PREFIX},
+    {"watch", etcd_cli_watch, USES_PREFIX | USES_REV | USES_EVENTS},
 };
+
+/* Who says --prefix means it: a verb that would not heed it does nothing. */
+static int check_uses(const struct verb *v, const struct etcd_cli_options *o, struct err *e)
+{
+    const struct {
+        unsigned use;
+        bool given;
+        const char *name;
+    } rows[] = {
+        {USES_PREFIX, o->prefix, "prefix"},
+        {USES_REV, o->revision != 0, "rev"},
+        {USES_LIMIT, o->limit != 0, "limit"},
+        {USES_EVENTS, o->events != 0, "events"},
+        {USES_SERIALIZABLE, o->serializable, "serializable"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (rows[i].given && !(v->uses & rows[i].use))
+            return err_set(e, ERR_INVALID, 0, "%s has no --%s", v->name, rows[i].name);
+    return 0;
+}
+
+struct ctx etcd_cli_request(const struct etcd_cli *cli)
+{
+    return ctx_with_timeout(cli->root, cli->o->timeout_ns / DURATION_MS);
+}
 
 int etcd_cli_want_args(const struct etcd_cli *cli, size_t min, size_t max, const char *what,
                        struct err *e)
@@ -223,6 +264,10 @@ int etcd_cli_run(const struct ctx *root, const struct ctx *ctx, struct etcd_cli 
         return err_wrap(e, "--cluster-id");
     if (o->server_name && server_name_check(o->server_name, e) < 0)
         return err_wrap(e, "--server-name");
+    if (o->user && strchr(o->user, ':'))
+        return err_set(e, ERR_INVALID, 0,
+                       "--user takes a name only: a password on the command line is seen by others;"
+                       " put it into a file for --password-file");
     if (o->password_file && !o->user)
         return err_set(e, ERR_INVALID, 0, "--password-file needs --user");
     if (load_password(ctx, o->password_file, &password, e) < 0)
@@ -264,7 +309,9 @@ static int run(const struct ctx *root, const void *opts, size_t n_args, const ch
     cli.args = args + 1;
     for (size_t i = 0; i < COUNT_OF(verbs); i++)
         if (strcmp(verbs[i].name, args[0]) == 0)
-            return etcd_cli_run(root, &ctx, &cli, verbs[i].run, e);
+            return check_uses(&verbs[i], cli.o, e) < 0
+                       ? -1
+                       : etcd_cli_run(root, &ctx, &cli, verbs[i].run, e);
     return err_set(e, ERR_INVALID, 0, "\"%s\" is nothing this can do: see raftsman etcd --help",
                    args[0]);
 }
@@ -276,7 +323,7 @@ const struct command command_etcd = {
     .about = "status             every endpoint: version, size, leader, lag, what is wrong\n"
              "members            who belongs to the cluster\n"
              "alarms [disarm]    alarms of the cluster; disarm clears them all\n"
-             "defrag             the endpoints one after the other, the leader last\n"
+             "defrag             the voters one after the other, the leader last\n"
              "move-leader ID     hand leadership to this member\n"
              "get KEY            one key, or with --prefix all that begin with it\n"
              "put KEY VALUE      set a key; without VALUE it is read from standard input\n"

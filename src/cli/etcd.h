@@ -8,9 +8,9 @@
 
 #include "base/attr.h"
 #include "base/cfg.h"
+#include "base/ctx.h"
 #include "base/err.h"
 
-struct ctx;
 struct etcd_client;
 struct tls_client;
 
@@ -25,6 +25,7 @@ struct etcd_cli_options {
     bool prefix;
     int64_t revision, limit;
     int64_t events;
+    bool serializable;
 };
 
 /* What a verb works with; the client has not dialed yet. */
@@ -52,6 +53,9 @@ NODISCARD int etcd_cli_run(const struct ctx *root, const struct ctx *ctx, struct
 etcd_cli_verb etcd_cli_status, etcd_cli_members, etcd_cli_alarms, etcd_cli_defrag,
     etcd_cli_move_leader;
 etcd_cli_verb etcd_cli_get, etcd_cli_put, etcd_cli_del, etcd_cli_watch;
+
+/* A deadline for one more request: each has the whole timeout. */
+struct ctx etcd_cli_request(const struct etcd_cli *cli);
 
 /* ERR_INVALID unless there are this many arguments. */
 NODISCARD int etcd_cli_want_args(const struct etcd_cli *cli, size_t min, size_t max,

@@ -7,13 +7,19 @@
 #include "base/buf.h"
 #include "base/ctx.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/etcd.h"
 #include "cli/output.h"
 #include "etcd/kv.h"
 #include "etcd/watch.h"
 
-enum { VALUE_MAX = 64 << 20, TEXT_MAX = 128 << 20 };
+enum {
+    VALUE_MAX = 64 << 20,
+    TEXT_MAX = 128 << 20,
+    SHOWN_MAX = 4 * VALUE_MAX, /* "\x00" for a byte */
+    PATIENCE_MS = 1000,        /* of a watch, before it says what it waits for */
+};
 
 static json_t *base64(struct str bytes)
 {
@@ -22,10 +28,40 @@ static json_t *base64(struct str bytes)
     return jsn(buf_str(&text));
 }
 
+/* Keys and values are anybody's bytes; a terminal gets text, and what it does not show is spelt
+ * out. */
+static void add_text(struct buf *out, struct str bytes)
+{
+    while (bytes.n > 0) {
+        const unsigned char c = (unsigned char)bytes.p[0];
+        size_t n = utf8_first(bytes);
+        /* Below 0x20, and what UTF-8 makes of 0x80 to 0x9f, terminals obey. */
+        const bool control =
+            c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && (unsigned char)bytes.p[1] < 0xa0);
+        if (c == '\n')
+            buf_add_c(out, "\\n");
+        else if (c == '\\')
+            buf_add_c(out, "\\\\");
+        else if (n > 0 && !control)
+            buf_add(out, bytes.p, n);
+        else
+            for (size_t i = 0; i < (n > 0 ? n : 1); i++)
+                buf_addf(out, "\\x%02x", (unsigned char)bytes.p[i]);
+        bytes = str_from(bytes, n > 0 ? n : 1);
+    }
+}
+
+static json_t *shown(struct str bytes)
+{
+    auto_buf struct buf text = BUF_INIT(SHOWN_MAX);
+    add_text(&text, bytes);
+    return jsn(buf_str(&text));
+}
+
 static json_t *kv_json(const struct etcd_kv *kv, bool text)
 {
-    return JOBJ(J("key", text ? jsn(kv->key) : base64(kv->key)),
-                J("value", text ? jsn(kv->value) : base64(kv->value)),
+    return JOBJ(J("key", text ? shown(kv->key) : base64(kv->key)),
+                J("value", text ? shown(kv->value) : base64(kv->value)),
                 J("create_revision", ji(kv->create_revision)),
                 J("mod_revision", ji(kv->mod_revision)), J("version", ji(kv->version)),
                 J_IF(kv->lease != 0, "lease", jsf("%llx", (unsigned long long)kv->lease)));
@@ -108,13 +144,15 @@ int etcd_cli_del(const struct ctx *ctx, const struct etcd_cli *cli, struct err *
 /* One line per event: streams have no table. */
 static int print_event(const struct etcd_cli *cli, const struct etcd_event *event, struct err *e)
 {
-    auto_buf struct buf line = BUF_INIT(TEXT_MAX);
+    auto_buf struct buf line = BUF_INIT(2 * SHOWN_MAX);
     const char *type = event->type == ETCD_PUT ? "PUT" : "DELETE";
     if (cli->o->output == OUTPUT_TABLE) {
-        buf_addf(&line, "%-6s %lld %.*s", type, (long long)event->kv.mod_revision,
-                 STR_ARG(event->kv.key));
-        if (event->type == ETCD_PUT)
-            buf_addf(&line, " %.*s", STR_ARG(event->kv.value));
+        buf_addf(&line, "%-6s %lld ", type, (long long)event->kv.mod_revision);
+        add_text(&line, event->kv.key);
+        if (event->type == ETCD_PUT) {
+            buf_add_char(&line, ' ');
+            add_text(&line, event->kv.value);
+        }
         buf_add_char(&line, '\n');
         return print_out(&line, e);
     }
@@ -127,6 +165,26 @@ static int print_event(const struct etcd_cli *cli, const struct etcd_event *even
     return print_out(&line, e);
 }
 
+/* As etcd_watcher_next(). Says once when the servers cannot be reached, and goes on trying. */
+static int wait_for_news(const struct etcd_cli *cli, struct etcd_watcher *w, bool *warned,
+                         struct etcd_watch_batch *out, struct err *e)
+{
+    for (;;) {
+        const struct ctx patience = ctx_with_timeout(cli->root, PATIENCE_MS);
+        if (etcd_watcher_next(&patience, w, out, e) == 0) {
+            *warned = false;
+            return 0;
+        }
+        if (e->code != ERR_TIMEOUT || out->watch != 0)
+            return -1;
+        const struct err *trouble = etcd_watcher_trouble(w);
+        if (trouble && !*warned)
+            log_warn(cli->root->log, "the watch is interrupted and goes on trying",
+                     KV("error", trouble->text));
+        *warned = trouble != NULL;
+    }
+}
+
 int etcd_cli_watch(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
 {
     (void)ctx; /* a watch has no end of its own */
@@ -137,9 +195,10 @@ int etcd_cli_watch(const struct ctx *ctx, const struct etcd_cli *cli, struct err
     AUTO(etcd_watcher_free_auto) struct etcd_watcher *w = etcd_watcher_new(cli->client);
     (void)etcd_watch_add(
         w, &(struct etcd_watch){.key = r.key, .end = r.end, .start_revision = r.revision});
+    bool warned = false;
     for (int64_t seen = 0;;) {
         struct etcd_watch_batch batch;
-        if (etcd_watcher_next(cli->root, w, &batch, e) < 0)
+        if (wait_for_news(cli, w, &warned, &batch, e) < 0)
             return -1;
         for (size_t i = 0; i < batch.n; i++) {
             if (print_event(cli, &batch.v[i], e) < 0)

@@ -54,8 +54,7 @@ static size_t voters_in(const struct etcd_members *members)
 }
 
 /* Asks every endpoint; a problem of one of them is a fact about it, not an error. */
-static int survey(const struct ctx *ctx, const struct etcd_cli *cli, struct survey *out,
-                  struct err *e)
+static int survey(const struct etcd_cli *cli, struct survey *out, struct err *e)
 {
     const size_t n = etcd_client_endpoints(cli->client);
     struct etcd_login login = {.user = cli->o->user, .password = cli->password};
@@ -72,7 +71,6 @@ static int survey(const struct ctx *ctx, const struct etcd_cli *cli, struct surv
             .timeout_ms = cli->o->timeout_ns / DURATION_MS,
         };
     const int rc = etcd_probe(cli->root, targets, n, out->answers, e);
-    (void)ctx;
     etcd_login_done(&login);
     size_t voters = 0;
     for (size_t i = 0; i < n; i++) {
@@ -108,24 +106,27 @@ static json_t *status_row(const struct etcd_cli *cli, const struct survey *s, si
     const bool leads = st->leader != 0 && st->leader == st->header.member_id;
     const int64_t lag = etcd_lag(s->witnesses, s->n, i, &s->verdict);
     const bool reads = a->read.known == ETCD_FACT_YES;
-    return JOBJ(
-        J("endpoint", js(url)), J("state", js(st->learner || reads ? "healthy" : "no quorum")),
-        J("role", js(st->learner ? "learner"
-                     : leads     ? "leader"
-                                 : "follower")),
-        J("memberID", hex(st->header.member_id)), J("clusterID", hex(st->header.cluster_id)),
-        J("version", js(st->version)), J("storageVersion", js(st->storage_version)),
-        J("dbSize", ji(st->db_size_bytes)), J("dbSizeInUse", ji(st->db_in_use_bytes)),
-        J("dbSizeQuota", ji(st->db_quota_bytes)), J("leader", hex(st->leader)),
-        J("raftTerm", ji((int64_t)st->raft_term)), J("raftIndex", ji((int64_t)st->raft_index)),
-        J("raftAppliedIndex", ji((int64_t)st->raft_applied)),
-        J("revision", ji(st->header.revision)), J_IF(lag >= 0, "lag", ji(lag)),
-        J("tookMs", ji(a->took_ms)), J("errors", strings(st->errors, st->n_errors)),
-        J_IF(!st->learner && !reads, "error", js(a->read.err.text)));
+    const char *state = st->learner ? (st->leader != 0 ? "healthy" : "no leader")
+                                    : (reads ? "healthy" : "no quorum");
+    return JOBJ(J("endpoint", js(url)), J("state", js(state)),
+                J("role", js(st->learner ? "learner"
+                             : leads     ? "leader"
+                                         : "follower")),
+                J("memberID", hex(st->header.member_id)),
+                J("clusterID", hex(st->header.cluster_id)), J("version", js(st->version)),
+                J("storageVersion", js(st->storage_version)), J("dbSize", ji(st->db_size_bytes)),
+                J("dbSizeInUse", ji(st->db_in_use_bytes)), J("dbSizeQuota", ji(st->db_quota_bytes)),
+                J("leader", hex(st->leader)), J("raftTerm", ji((int64_t)st->raft_term)),
+                J("raftIndex", ji((int64_t)st->raft_index)),
+                J("raftAppliedIndex", ji((int64_t)st->raft_applied)),
+                J("revision", ji(st->header.revision)), J_IF(lag >= 0, "lag", ji(lag)),
+                J("tookMs", ji(a->took_ms)), J("errors", strings(st->errors, st->n_errors)),
+                J_IF(!st->learner && !reads, "error", js(a->read.err.text)));
 }
 
 int etcd_cli_status(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
 {
+    (void)ctx; /* each endpoint has its own time */
     static const struct output_column columns[] = {{"ENDPOINT", "endpoint"},
                                                    {"STATE", "state"},
                                                    {"ROLE", "role"},
@@ -140,8 +141,7 @@ int etcd_cli_status(const struct ctx *ctx, const struct etcd_cli *cli, struct er
                                                    {"", "error"},
                                                    {0}};
     AUTO(survey_done) struct survey s = {0};
-    if (etcd_cli_want_args(cli, 0, 0, "status without arguments", e) < 0 ||
-        survey(ctx, cli, &s, e) < 0)
+    if (etcd_cli_want_args(cli, 0, 0, "status without arguments", e) < 0 || survey(cli, &s, e) < 0)
         return -1;
     json_auto_t *rows = json_array();
     size_t answered = 0;
@@ -170,7 +170,7 @@ int etcd_cli_members(const struct ctx *ctx, const struct etcd_cli *cli, struct e
         {"PEER", "peerURLs"}, {"CLIENT", "clientURLs"}, {0}};
     AUTO(etcd_members_done) struct etcd_members members = {0};
     if (etcd_cli_want_args(cli, 0, 0, "members without arguments", e) < 0 ||
-        etcd_member_list(ctx, cli->client, true, &members, e) < 0)
+        etcd_member_list(ctx, cli->client, !cli->o->serializable, &members, e) < 0)
         return -1;
     json_auto_t *rows = json_array();
     for (size_t i = 0; i < members.n; i++) {
@@ -208,58 +208,106 @@ int etcd_cli_alarms(const struct ctx *ctx, const struct etcd_cli *cli, struct er
 
 /* --- defrag, move-leader */
 
-static int defrag_one(const struct ctx *ctx, const struct etcd_cli *cli, size_t at, json_t *rows,
-                      struct err *e)
+/* All that is known before must speak for it: a member serves nothing meanwhile. */
+static int may_defrag(const struct etcd_cli *cli, const struct survey *s, struct err *e)
 {
-    AUTO(etcd_status_done) struct etcd_status before = {0}, after = {0};
-    if (etcd_status(ctx, cli->client, at, &before, e) < 0 ||
-        etcd_defragment(ctx, cli->client, at, e) < 0 ||
-        etcd_status(ctx, cli->client, at, &after, e) < 0)
-        return -1;
-    (void)json_array_append_new(rows, JOBJ(J("endpoint", js(etcd_client_url(cli->client, at))),
-                                           J("before", ji(before.db_size_bytes)),
-                                           J("after", ji(after.db_size_bytes))));
+    for (size_t i = 0; i < s->n; i++) {
+        const struct etcd_probe_answer *a = &s->answers[i];
+        if (a->outcome != ETCD_PROBE_ANSWERED)
+            return err_set(e, a->err.code, 0, "nothing was defragmented: %s", a->err.text);
+        if (!a->status.learner && a->read.known != ETCD_FACT_YES)
+            return err_set(e, ERR_UNAVAILABLE, 0, "nothing was defragmented: %s has no quorum",
+                           etcd_client_url(cli->client, i));
+    }
     return 0;
 }
 
-/* Stops at the first problem: a second member must not follow a first that is in trouble. */
-int etcd_cli_defrag(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
+/* Why an endpoint is passed over; NULL: it is not. */
+static const char *passed_over(const struct survey *s, size_t i)
 {
-    static const struct output_column columns[] = {
-        {"ENDPOINT", "endpoint"}, {"BEFORE", "before"}, {"AFTER", "after"}, {0}};
-    AUTO(survey_done) struct survey s = {0};
-    if (etcd_cli_want_args(cli, 0, 0, "defrag without arguments", e) < 0 ||
-        survey(ctx, cli, &s, e) < 0)
-        return -1;
-    for (size_t i = 0; i < s.n; i++)
-        if (s.answers[i].outcome != ETCD_PROBE_ANSWERED)
-            return err_set(e, s.answers[i].err.code, 0, "nothing was defragmented: %s",
-                           s.answers[i].err.text);
-    json_auto_t *rows = json_array();
+    if (s->witnesses[i].learner)
+        return "skipped: a learner does not do this";
+    for (size_t k = 0; k < i; k++)
+        if (s->witnesses[k].member_id == s->witnesses[i].member_id)
+            return "skipped: the same member as before";
+    return NULL;
+}
+
+static int defrag_one(const struct etcd_cli *cli, const struct survey *s, size_t at, json_t *rows,
+                      struct err *e)
+{
+    AUTO(etcd_status_done) struct etcd_status before = {0}, after = {0};
+    const struct ctx ctx = etcd_cli_request(cli);
+    const char *url = etcd_client_url(cli->client, at), *why = passed_over(s, at);
+    int rc = 0;
+    if (!why && (etcd_status(&ctx, cli->client, at, &before, e) < 0 ||
+                 etcd_defragment(&ctx, cli->client, at, e) < 0 ||
+                 etcd_status(&ctx, cli->client, at, &after, e) < 0))
+        rc = -1;
+    const bool done = !why && rc == 0;
+    (void)json_array_append_new(rows, JOBJ(J("endpoint", js(url)),
+                                           J("state", js(done  ? "done"
+                                                         : why ? why
+                                                               : "failed")),
+                                           J_IF(done, "before", ji(before.db_size_bytes)),
+                                           J_IF(done, "after", ji(after.db_size_bytes))));
+    return rc;
+}
+
+/* Followers first. Stops at the first problem: a second member must not follow a first that is
+ * in trouble. */
+static int defrag_all(const struct etcd_cli *cli, const struct survey *s, json_t *rows,
+                      struct err *e)
+{
     for (int leaders = 0; leaders < 2; leaders++)
-        for (size_t i = 0; i < s.n; i++) {
-            const bool leads = s.witnesses[i].member_id == s.witnesses[i].leader;
-            if (leads == (leaders == 1) && defrag_one(ctx, cli, i, rows, e) < 0)
+        for (size_t i = 0; i < s->n; i++) {
+            const bool leads = s->witnesses[i].member_id == s->witnesses[i].leader;
+            if (leads == (leaders == 1) && defrag_one(cli, s, i, rows, e) < 0)
                 return -1;
         }
-    return output_print(rows, "", columns, (enum output_format)cli->o->output, e);
+    return 0;
+}
+
+int etcd_cli_defrag(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
+{
+    (void)ctx; /* each member has its own time */
+    static const struct output_column columns[] = {{"ENDPOINT", "endpoint"},
+                                                   {"STATE", "state"},
+                                                   {"BEFORE", "before"},
+                                                   {"AFTER", "after"},
+                                                   {0}};
+    AUTO(survey_done) struct survey s = {0};
+    if (etcd_cli_want_args(cli, 0, 0, "defrag without arguments", e) < 0 ||
+        survey(cli, &s, e) < 0 || may_defrag(cli, &s, e) < 0)
+        return -1;
+    json_auto_t *rows = json_array();
+    const int rc = defrag_all(cli, &s, rows, e);
+    struct err output;
+    if (output_print(rows, "", columns, (enum output_format)cli->o->output, &output) < 0 &&
+        rc == 0) {
+        *e = output;
+        return -1;
+    }
+    return rc;
 }
 
 int etcd_cli_move_leader(const struct ctx *ctx, const struct etcd_cli *cli, struct err *e)
 {
+    (void)ctx; /* the survey may have used it up */
     static const struct output_column columns[] = {{"FROM", "from"}, {"TO", "to"}, {0}};
     uint64_t to = 0;
     if (etcd_cli_want_args(cli, 1, 1, "move-leader ID", e) < 0 ||
         etcd_cli_parse_id(cli->args[0], &to, e) < 0)
         return -1;
     AUTO(survey_done) struct survey s = {0};
-    if (survey(ctx, cli, &s, e) < 0)
+    if (survey(cli, &s, e) < 0)
         return -1;
     for (size_t i = 0; i < s.n; i++) {
         const struct etcd_witness *w = &s.witnesses[i];
         if (!w->answered || w->leader == 0 || w->member_id != w->leader)
             continue;
-        if (etcd_move_leader(ctx, cli->client, i, to, e) < 0)
+        const struct ctx request = etcd_cli_request(cli);
+        if (etcd_move_leader(&request, cli->client, i, to, e) < 0)
             return -1;
         json_auto_t *rows = JARR(JOBJ(J("from", hex(w->member_id)), J("to", hex(to))));
         return output_print(rows, "", columns, (enum output_format)cli->o->output, e);

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "etcd/judge.h"
 
-static bool is_voter(const struct etcd_witness *w)
+/* Two addresses of one member are one witness. */
+static bool is_repeated(const struct etcd_witness *w, size_t i)
 {
-    return w->answered && !w->learner;
+    for (size_t k = 0; k < i; k++)
+        if (w[k].answered && w[k].member_id == w[i].member_id)
+            return true;
+    return false;
+}
+
+static bool is_voter(const struct etcd_witness *w, size_t i)
+{
+    return w[i].answered && !w[i].learner && !is_repeated(w, i);
 }
 
 /* How many voters name this leader in this term. */
@@ -11,7 +20,7 @@ static size_t followers(const struct etcd_witness *w, size_t n, uint64_t leader,
 {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        if (is_voter(&w[i]) && w[i].leader == leader && w[i].term == term)
+        if (is_voter(w, i) && w[i].leader == leader && w[i].term == term)
             count++;
     return count;
 }
@@ -20,7 +29,7 @@ struct etcd_verdict etcd_judge(const struct etcd_witness *w, size_t n, size_t vo
 {
     struct etcd_verdict v = {.voters = voters};
     for (size_t i = 0; i < n; i++) {
-        if (!is_voter(&w[i]))
+        if (!is_voter(w, i))
             continue;
         v.answered++;
         v.healthy += w[i].reads ? 1 : 0;
@@ -31,7 +40,7 @@ struct etcd_verdict etcd_judge(const struct etcd_witness *w, size_t n, size_t vo
         return v; /* a majority of an unknown number is unknown */
     const size_t majority = voters / 2 + 1;
     for (size_t i = 0; i < n && v.leader == 0; i++)
-        if (is_voter(&w[i]) && w[i].leader != 0 && w[i].term == v.term &&
+        if (is_voter(w, i) && w[i].leader != 0 && w[i].term == v.term &&
             followers(w, n, w[i].leader, v.term) >= majority)
             v.leader = w[i].leader;
     v.quorum = v.leader != 0 && v.healthy >= majority;
@@ -50,7 +59,7 @@ static const struct etcd_witness *leader_of(const struct etcd_witness *w, size_t
                                             const struct etcd_verdict *v)
 {
     for (size_t i = 0; i < n && v->leader != 0; i++)
-        if (is_voter(&w[i]) && w[i].member_id == v->leader)
+        if (is_voter(w, i) && w[i].member_id == v->leader)
             return &w[i];
     return NULL;
 }

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What one member said of itself; all zero: it did not answer. */
+/* What one member said of itself; all zero: it did not answer. Who is there twice, under two
+ * addresses, counts once. */
 struct etcd_witness {
     bool answered;
     uint64_t member_id;

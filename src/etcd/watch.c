@@ -41,6 +41,7 @@ struct etcd_watcher {
     int64_t creating; /* the watch whose confirmation we wait for; 0: none */
     bool renewed;     /* a new token was fetched since anything went well */
     int64_t backoff_ms;
+    struct err trouble;      /* since the server answered last; ERR_NONE: none */
     struct etcd_reply reply; /* what the last batch points into */
 };
 
@@ -196,6 +197,7 @@ static void hang_up(struct etcd_watcher *w)
 static bool recover(const struct ctx *ctx, struct etcd_watcher *w, struct err *e)
 {
     struct err over;
+    w->trouble = *e;
     const bool stale = w->call && etcd_stream_failed(w->client, w->at, e);
     hang_up(w);
     if (stale && !w->renewed) {
@@ -301,6 +303,7 @@ static int take(struct etcd_watcher *w, struct etcd_watch_batch *out, struct err
         return TAKE_BROKEN;
     }
     w->backoff_ms = 0;
+    w->trouble = (struct err){0};
     w->renewed = false;
     if (r->created) {
         x->on_stream = true;
@@ -317,6 +320,11 @@ static int take(struct etcd_watcher *w, struct etcd_watch_batch *out, struct err
         return 1;
     }
     return deliver(w, x, r, out, e);
+}
+
+const struct err *etcd_watcher_trouble(const struct etcd_watcher *w)
+{
+    return w->trouble.code != ERR_NONE ? &w->trouble : NULL;
 }
 
 int etcd_watcher_next(const struct ctx *ctx, struct etcd_watcher *w, struct etcd_watch_batch *out,

@@ -52,6 +52,10 @@ struct etcd_watch_batch {
     int64_t compact_revision; /* with ERR_EXPIRED: where to begin anew */
 };
 
+/* Why nothing comes at present: what broke the stream last, while it is being opened again. NULL
+ * once the server has answered. */
+const struct err *etcd_watcher_trouble(const struct etcd_watcher *w);
+
 /* Blocks until something happened to a watch. -1: out->watch says which one ended and the others
  * go on; 0 there means none did: ERR_TIMEOUT or ERR_CANCELED (ctx; call again to go on),
  * ERR_DENIED, ERR_CONFLICT, or ERR_NOT_FOUND when there is no watch left. */

@@ -10,6 +10,8 @@ import pytest
 
 import etcd_programs
 import side_by_side
+from conftest import BINARY
+from fault import h2, proxy
 from rig import etcd, tools, wait
 from rig.process import Processes
 
@@ -89,6 +91,9 @@ def test_a_learner_is_seen_left_alone_and_promoted(tmp_path, raftsman, version):
             assert raftsman("etcd", "members", "--endpoints", both).returncode == 0
             only = raftsman("etcd", "get", "a", "--endpoints", member.client_url)
             assert only.returncode == 1 and "rpc not supported for learner" in only.stderr
+            defrag = raftsman("etcd", "defrag", "--endpoints", both, "-o", "json")
+            states = [row["state"] for row in json.loads(defrag.stdout)]
+            assert states == ["skipped: a learner does not do this", "done"]
             promote = ("member", "promote", seen["endpoints"][0]["memberID"])
             wait.until(lambda: succeeds(cluster, *promote), 20, "the learner is promoted")
             assert [row["role"] for row in status()["endpoints"]] == ["follower", "leader"]
@@ -161,6 +166,90 @@ def test_day_two_commands(tmp_path, raftsman):
         assert raftsman("etcd", "defrag", *ours).returncode == 1  # one is down: nobody is touched
 
 
+def test_a_silent_endpoint_does_not_cost_the_others_their_time(tmp_path, raftsman):
+    with etcd.running(tmp_path, size=3, flags=FAST) as cluster, proxy.silence() as mute:
+        everybody = ("--endpoints", ",".join([mute, *cluster.endpoints]), "--timeout", "1s")
+        rows = json.loads(raftsman("etcd", "status", *everybody, "-o", "json").stdout)
+        follower = next(r["memberID"] for r in rows["endpoints"] if r.get("role") == "follower")
+        moved = raftsman("etcd", "move-leader", follower, *everybody)
+        assert moved.returncode == 0, moved.stderr
+
+
+def test_a_learner_without_a_leader_is_not_healthy(raftsman):
+    """Scripted: a real one forgets its leader only while it starts, and serves nobody then."""
+
+    def learner(leader):
+        def script(c):
+            c.answer(b"\x50\x01" + leader)
+
+        with h2.server(script) as (url, _):
+            shown = raftsman("etcd", "status", "--endpoints", url, "-o", "json")
+            return json.loads(shown.stdout)["endpoints"][0]["state"]
+
+    assert learner(b"") == "no leader" and learner(b"\x20\x07") == "healthy"
+
+
+def test_one_member_under_two_addresses_is_one(tmp_path, raftsman):
+    with etcd.running(tmp_path, size=3, flags=FAST) as cluster:
+        first = cluster.endpoints[0]
+        twice = ("--endpoints", f"{first},{first.replace('127.0.0.1', 'localhost')}", "-o", "json")
+        status = json.loads(raftsman("etcd", "status", *twice).stdout)
+        assert status["voters"] == 3 and status["healthy"] == 1 and not status["quorum"]
+        rows = json.loads(raftsman("etcd", "defrag", *twice).stdout)
+        assert [row["state"] for row in rows] == ["done", "skipped: the same member as before"]
+
+
+def test_without_a_quorum_members_are_listed_only_as_one_knows_them(tmp_path, raftsman):
+    with etcd.running(tmp_path, size=3, flags=FAST) as cluster:
+        for member in cluster.members[1:]:
+            cluster.process(member).stop(0)
+        last = ("--endpoints", cluster.endpoints[0], "--timeout", "2s")
+        assert raftsman("etcd", "members", *last).returncode == 1
+        listed = raftsman("etcd", "members", "--serializable", *last)
+        assert listed.returncode == 0 and len(listed.stdout.splitlines()) == 4
+        defrag = raftsman("etcd", "defrag", *last)
+        assert defrag.returncode == 1 and "no quorum" in defrag.stderr and defrag.stdout == ""
+
+
+def test_what_a_terminal_would_obey_is_spelt_out(tmp_path, raftsman):
+    value = "a\0b\x1b[2J\tü\n\\\x9b" + "x" * 500
+    spelt = "a\\x00b\\x1b[2J\\x09ü\\n\\\\\\xc2\\x9b" + "x" * 500
+    with etcd.running(tmp_path, flags=FAST) as cluster:
+        where = ("--endpoints", cluster.endpoints[0])
+        subprocess.run(
+            [BINARY, "etcd", "put", "key", *where], input=value.encode(), check=True, timeout=30,
+            capture_output=True,
+        )  # fmt: skip
+        assert raftsman("etcd", "get", "key", *where).stdout.splitlines()[1].split()[1] == spelt
+        watched = raftsman("etcd", "watch", "key", "--rev", 1, "--events", 1, *where)
+        assert watched.stdout == f"PUT    2 key {spelt}\n"
+
+
+def test_a_watch_without_a_server_says_so_and_goes_on(tmp_path):
+    processes = Processes(tmp_path, die_with_parent=True)
+    cluster = etcd.Cluster(processes, flags=FAST)
+    watch = subprocess.Popen(
+        [BINARY, "etcd", "watch", "key", "--events", "1", "--endpoints", cluster.endpoints[0]],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        warning = watch.stderr.readline()
+        assert "interrupted" in warning and "refused" in warning
+        cluster.start()
+
+        def seen():
+            cluster.etcdctl("put", "key", "value")
+            return watch.poll() == 0
+
+        wait.until(seen, 20, "the watch found the server")
+        out, err = watch.communicate()
+        assert out.endswith(" key value\n") and err == "", "one warning is enough"
+    finally:
+        watch.kill()
+        watch.communicate()
+        processes.stop_all()
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -175,6 +264,16 @@ def test_day_two_commands(tmp_path, raftsman):
             "--cert and --key need --cacert",
         ),
         (["get", "x", "--password-file", "/dev/null"], "--password-file needs --user"),
+        (["put", "x", "y", "--prefix"], "put has no --prefix"),
+        (["status", "--limit", "3"], "status has no --limit"),
+        (["get", "x", "--events", "1"], "get has no --events"),
+        (["del", "x", "--rev", "7"], "del has no --rev"),
+        (["alarms", "--serializable"], "alarms has no --serializable"),
+        (
+            ["get", "x", "--user", "root:hunter2"],
+            "--user takes a name only: a password on the command line is seen by others;"
+            " put it into a file for --password-file",
+        ),
         (
             ["get", "x", "--server-name", ""],
             '--server-name: server name "" is neither an address nor a DNS name of'

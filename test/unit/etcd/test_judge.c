@@ -93,6 +93,14 @@ static const struct {
      1,
      1,
      false},
+    {"two addresses of one voter",
+     {VOTER(1, 1, 5, true), VOTER(1, 1, 5, true)},
+     2,
+     3,
+     false,
+     0,
+     1,
+     false},
     {"a single voter", {VOTER(1, 1, 1, true)}, 1, 1, true, 1, 1, false},
 };
 
