@@ -5,6 +5,7 @@
  *     etcd_try get|put|delete|status|members|defrag|snapshot|lease|probe KEY [options]
  *     etcd_try probe --count N          so many rounds, each with a new login
  *     etcd_try write --count N          keep writing, whatever happens to the server
+ *     etcd_try write-large --count N    so many transactions of 1.2 MB
  *     etcd_try follow --rev R --count N watch everything from R to revision N
  *     etcd_try slow-watch, slow-snapshot, token-expiry, second-call, second-get
  *     etcd_try put-too-late, put-canceled  after a call that worked */
@@ -214,20 +215,30 @@ static void probe(void)
 
 /* --- Long runs */
 
+/* What is put at place k of n of a transaction says so, whatever follows. */
+static void place(char *into, size_t size, size_t k, size_t n)
+{
+    const int used = snprintf(into, size, "%zu of %zu", k, n);
+    if ((size_t)used + 1 < size)
+        memset(into + used, ' ', size - (size_t)used);
+}
+
 static void write_all(void)
 {
     enum { BATCH = 16 };
     struct err e = {0};
     int64_t acknowledged = 0, unknown = 0, unavailable = 0, last = 0;
     for (int64_t i = 0; i < args.count;) {
-        char names[BATCH][32];
+        char names[BATCH][32], values[BATCH][10];
         struct etcd_op ops[BATCH];
         const size_t n = i % 3 == 0 ? BATCH : 1;
         for (size_t k = 0; k < n; k++) {
             (void)snprintf(names[k], sizeof(names[k]), "k/%lld",
                            (long long)((i + (int64_t)k) % 997));
-            ops[k] = (struct etcd_op){.type = ETCD_OP_PUT,
-                                      .put = {.key = str_c(names[k]), .value = STR("v")}};
+            place(values[k], sizeof(values[k]), k, n);
+            ops[k] = (struct etcd_op){
+                .type = ETCD_OP_PUT,
+                .put = {.key = str_c(names[k]), .value = {values[k], sizeof(values[k])}}};
         }
         struct etcd_txn_result r = {0};
         const struct ctx brief = ctx_with_timeout(&args.root, 2000);
@@ -247,8 +258,60 @@ static void write_all(void)
                J("unavailable", ji(unavailable)), J("revision", ji(last))));
 }
 
+/* Transactions so large that a watch which missed a few gets them in fragments, cut anywhere. */
+static void write_large(void)
+{
+    enum { BATCH = 100, BYTES = 12 * 1024 };
+    struct err e = {0};
+    char names[BATCH][32];
+    struct etcd_op ops[BATCH];
+    char(*values)[BYTES] = xcalloc(BATCH, BYTES);
+    for (size_t k = 0; k < BATCH; k++) {
+        (void)snprintf(names[k], sizeof(names[k]), "large/%zu", k);
+        place(values[k], BYTES, k, BATCH);
+        ops[k] = (struct etcd_op){.type = ETCD_OP_PUT,
+                                  .put = {.key = str_c(names[k]), .value = {values[k], BYTES}}};
+    }
+    for (int64_t i = 0; i < args.count; i++) {
+        struct etcd_txn_result r = {0};
+        OK(etcd_txn(&ctx, c, &(struct etcd_txn){.success = ops, .n_success = BATCH}, &r, &e));
+        etcd_txn_result_done(&r);
+    }
+    free(values);
+    print(JOBJ(J("events", ji(args.count * BATCH))));
+}
+
+/* Inside a revision the events are those of its transaction, each once and in its place. */
+struct places {
+    int64_t revision;
+    unsigned long next, of;
+    int64_t wrong;
+};
+
+static void places_end(struct places *p)
+{
+    p->wrong += p->next != p->of ? 1 : 0;
+    p->next = p->of = 0;
+}
+
+static void places_event(struct places *p, const struct etcd_kv *kv)
+{
+    char text[32];
+    unsigned long k = 0, n = 1; /* not one of ours: alone in its revision */
+    (void)snprintf(text, sizeof(text), "%.*s", STR_ARG(str_first(kv->value, sizeof(text) - 1)));
+    if (sscanf(text, "%lu of %lu", &k, &n) != 2) /* NOLINT(cert-err34-c): our own small numbers */
+        k = 0, n = 1;
+    if (kv->mod_revision != p->revision) {
+        places_end(p);
+        p->revision = kv->mod_revision;
+        p->of = n;
+    }
+    p->wrong += k != p->next || n != p->of ? 1 : 0;
+    p->next = k + 1;
+}
+
 /* Every revision has at least one event, so the revisions of a watch of everything are without
- * holes; inside a revision, keys must not repeat. */
+ * holes. */
 static void follow(void)
 {
     struct err e = {0};
@@ -257,8 +320,8 @@ static void follow(void)
     const struct etcd_watch all = {
         .key = STR("\0"), .end = STR("\0"), .start_revision = args.revision};
     (void)etcd_watch_add(w, &all);
-    int64_t next = args.revision, events = 0, holes = 0, repeats = 0, expired = 0;
-    char last_key[64] = "";
+    int64_t next = args.revision, events = 0, holes = 0, repeats = 0, expired = 0, partial = 0;
+    struct places places = {0};
     while (next <= args.count) {
         const struct ctx patience = ctx_with_timeout(&args.root, args.timeout_ms);
         if (etcd_watcher_next(&patience, w, &b, &e) < 0) {
@@ -266,6 +329,7 @@ static void follow(void)
                 break;
             CHECK(b.watch != 0 && b.compact_revision >= next && strstr(e.text, "compacted"));
             expired++;
+            places = (struct places){.wrong = places.wrong}; /* the rest of it is gone */
             next = b.compact_revision;
             struct etcd_watch again = all;
             again.start_revision = next;
@@ -274,20 +338,19 @@ static void follow(void)
         }
         for (size_t i = 0; i < b.n; i++) {
             const struct etcd_kv *kv = &b.v[i].kv;
-            char name[64];
-            (void)snprintf(name, sizeof(name), "%.*s", STR_ARG(kv->key));
-            if (kv->mod_revision > next)
-                holes++;
-            else if (kv->mod_revision < next - 1 ||
-                     (kv->mod_revision < next && strcmp(name, last_key) == 0))
-                repeats++;
+            holes += kv->mod_revision > next ? 1 : 0;
+            repeats += kv->mod_revision < next - 1 ? 1 : 0;
             next = kv->mod_revision + 1;
-            memcpy(last_key, name, sizeof(name));
+            places_event(&places, kv);
             events++;
         }
+        partial += b.partial && places.next != places.of ? 1 : 0;
     }
     etcd_watcher_free(w);
+    if (next <= args.count || places.next == places.of)
+        places_end(&places);
     print(JOBJ(J("events", ji(events)), J("holes", ji(holes)), J("repeats", ji(repeats)),
+               J("misplaced", ji(places.wrong)), J("partial", ji(partial)),
                J("expired", ji(expired)), J("next", ji(next)),
                J("error", js(next <= args.count ? e.text : ""))));
 }
@@ -364,6 +427,7 @@ static const struct {
     {"put-canceled", try_put_canceled, NULL},
     {"probe", NULL, probe},
     {"write", NULL, write_all},
+    {"write-large", NULL, write_large},
     {"follow", NULL, follow},
     {"slow-watch", NULL, slow_watch},
     {"token-expiry", NULL, token_expiry},
