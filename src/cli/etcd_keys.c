@@ -18,6 +18,7 @@ enum {
     VALUE_MAX = 64 << 20,
     TEXT_MAX = 128 << 20,
     SHOWN_MAX = 4 * VALUE_MAX, /* "\x00" for a byte */
+    EVENT_MAX = 2 * SHOWN_MAX, /* a key and a value */
     PATIENCE_MS = 1000,        /* of a watch, before it says what it waits for */
 };
 
@@ -144,7 +145,7 @@ int etcd_cli_del(const struct ctx *ctx, const struct etcd_cli *cli, struct err *
 /* One line per event: streams have no table. */
 static int print_event(const struct etcd_cli *cli, const struct etcd_event *event, struct err *e)
 {
-    auto_buf struct buf line = BUF_INIT(2 * SHOWN_MAX);
+    auto_buf struct buf line = BUF_INIT(EVENT_MAX);
     const char *type = event->type == ETCD_PUT ? "PUT" : "DELETE";
     if (cli->o->output == OUTPUT_TABLE) {
         buf_addf(&line, "%-6s %lld ", type, (long long)event->kv.mod_revision);

@@ -444,6 +444,7 @@ static bool goes_on(struct tour *t, size_t i, bool prepared, const struct etcd_r
                     const struct err *e)
 {
     struct err over;
+    assert(i < t->c->n);
     if (!t->rpc->open && drop_stale_token(t->c, &t->renewed, e))
         return true;
     if (reply->refused && !t->redialed) {

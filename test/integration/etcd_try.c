@@ -8,7 +8,8 @@
  *     etcd_try write-large --count N    so many transactions of 1.2 MB
  *     etcd_try follow --rev R --count N watch everything from R to revision N
  *     etcd_try slow-watch, slow-snapshot, token-expiry, second-call, second-get
- *     etcd_try put-too-late, put-canceled  after a call that worked */
+ *     etcd_try put-too-late, put-canceled  after a call that worked
+ *     etcd_try add-learner|add-voter PEER-URL, promote|remove ID */
 #include <sys/resource.h>
 
 #include "base/json.h"
@@ -110,6 +111,36 @@ static int try_slow_snapshot(struct err *e)
     uint64_t bytes = 0;
     struct etcd_snapshot s;
     return etcd_snapshot(&ctx, c, 0, write_slowly, &bytes, &s, e);
+}
+
+/* The ID goes ahead on a line of its own. */
+static int add_member(bool learner, struct err *e)
+{
+    uint64_t id = 0;
+    const int rc = etcd_member_add(&ctx, c, args.words[1], learner, &id, NULL, e);
+    if (rc == 0)
+        (void)printf("%llx\n", (unsigned long long)id);
+    return rc;
+}
+
+static int try_add_learner(struct err *e)
+{
+    return add_member(true, e);
+}
+
+static int try_add_voter(struct err *e)
+{
+    return add_member(false, e);
+}
+
+static int try_promote(struct err *e)
+{
+    return etcd_member_promote(&ctx, c, strtoull(args.words[1], NULL, 16), e);
+}
+
+static int try_remove(struct err *e)
+{
+    return etcd_member_remove(&ctx, c, strtoull(args.words[1], NULL, 16), e);
 }
 
 static int try_lease(struct err *e)
@@ -419,6 +450,10 @@ static const struct {
     {"defrag", try_defrag, NULL},
     {"snapshot", try_snapshot, NULL},
     {"slow-snapshot", try_slow_snapshot, NULL},
+    {"add-learner", try_add_learner, NULL},
+    {"add-voter", try_add_voter, NULL},
+    {"promote", try_promote, NULL},
+    {"remove", try_remove, NULL},
     {"lease", try_lease, NULL},
     {"watch", try_watch, NULL},
     {"second-call", try_second_call, NULL},

@@ -2,6 +2,7 @@
 """One suite over every supported etcd, every kind of security, one and three members."""
 
 import base64
+import dataclasses
 import json
 import re
 import subprocess
@@ -97,6 +98,78 @@ def test_a_learner_is_seen_left_alone_and_promoted(tmp_path, raftsman, version):
             promote = ("member", "promote", seen["endpoints"][0]["memberID"])
             wait.until(lambda: succeeds(cluster, *promote), 20, "the learner is promoted")
             assert [row["role"] for row in status()["endpoints"]] == ["follower", "leader"]
+        finally:
+            processes.stop_all()
+
+
+def joining(cluster, processes, name, authority):
+    """A member of the same security that is not started yet, and how to start it."""
+    other = etcd.Cluster(processes, version=cluster.version, flags=cluster._flags, name=name)
+    member = other.members[0]
+    other.authority, other._server = authority, cluster._server
+    urls = {f: getattr(member, f).replace("http:", "https:") for f in ("client_url", "peer_url")}
+    member = dataclasses.replace(member, **urls)
+
+    def start(*before):
+        peers = ",".join(f"{m.name}={m.peer_url}" for m in (*before, member))
+        argv = [w for w in map(str, other._argv(member)) if "--initial-cluster=" not in w]
+        argv += [f"--initial-cluster={peers}", "--initial-cluster-state=existing"]
+        processes.start(name, argv)
+
+    return member, start
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@side_by_side.scenario
+def test_members_join_by_our_client_with_tls_and_users(directory, version):
+    processes = Processes(directory / "others", die_with_parent=True)
+    flags = (*SERVER_TLS_ONLY, "--bcrypt-cost=4", *FAST)
+    with etcd.running(directory, version=version, tls=True, flags=flags) as cluster:
+        first = cluster.members[0]
+        options = etcd_programs.client_options(cluster, certificate=False)
+        listed = json.loads(cluster.etcdctl("member", "list", "-w", "json"))
+        etcd_programs.run("etcd_suite", "setup-auth", *options)
+        options += ["--cluster-id", hex_id(listed["header"]["cluster_id"]), "--timeout-ms", 4000]
+        options += ["--user", "root", "--password-file", password(directory, "root")]
+
+        def attempt(verb, *words, to=(first,)):
+            urls = ",".join(member.client_url for member in to)
+            out = etcd_programs.run("etcd_try", verb, *words, *options, "--endpoints", urls)
+            return [json.loads(out.splitlines()[-1]), *out.splitlines()[:-1]]
+
+        def insist(verb, *words):
+            done = wait.until(
+                lambda: (r := attempt(verb, *words))[0]["code"] == "OK" and r, 30, f"{verb} works"
+            )
+            return done[-1]
+
+        try:
+            learner, start = joining(cluster, processes, "learner", cluster.authority)
+            learner_id = insist("add-learner", learner.peer_url)
+            start(first)
+            wait.until(
+                lambda: attempt("probe", to=(learner, first))[0]["outcomes"] == ["answered"] * 2,
+                30, "the learner answers",
+            )  # fmt: skip
+            alone = attempt("probe", to=(learner,))[0]
+            assert alone["outcomes"] == ["auth error"], alone
+            assert "a learner gives no tokens: name a voter too" in alone["texts"][0]
+            assert attempt("snapshot", to=(learner, first))[0]["code"] == "OK"
+            assert attempt("put", "a", to=(learner, first))[0]["code"] == "OK"
+            insist("promote", learner_id)
+            both = (learner, first)
+            wait.until(
+                lambda: attempt("probe", to=both)[0]["reads"] == [True] * 2, 30, "two voters"
+            )
+            voter, start = joining(cluster, processes, "voter", cluster.authority)
+            voter_id = insist("add-voter", voter.peer_url)
+            start(first, learner)
+            three = (voter, learner, first)
+            wait.until(
+                lambda: attempt("probe", to=three)[0]["reads"] == [True] * 3, 30, "three voters"
+            )
+            insist("remove", voter_id)
+            assert attempt("get", "a", to=both)[0]["code"] == "OK"
         finally:
             processes.stop_all()
 
