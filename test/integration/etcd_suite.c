@@ -2,7 +2,8 @@
  * Every call of src/etcd against a real cluster, with the server's own answers as judge. Run by
  * test_etcd_suite.py on each version, with and without TLS and authentication.
  *
- *     etcd_suite setup-auth | all | limited   [options of etcd_args.c] */
+ *     etcd_suite setup-auth | all | limited | downgrade-cycle | interop-write | interop-read LEASE
+ *                [options of etcd_args.c] */
 #include "etcd/auth.h"
 #include "etcd/cluster.h"
 #include "etcd/errors.h"
@@ -423,6 +424,92 @@ static void downgrades(void)
     free(version);
 }
 
+/* Down and back again, on 3.6 and later. */
+static void downgrade_cycle(void)
+{
+    char *before = NULL;
+    struct etcd_status s = {0};
+    struct etcd_version v, target, storage;
+    OK(etcd_status(&ctx, c, 0, &s, &e));
+    OK(etcd_version_parse(str_c(s.version), &v, &e));
+    CHECK(!s.downgrading && s.storage_version[0] == '3');
+    etcd_status_done(&s);
+    char lower[16];
+    (void)snprintf(lower, sizeof(lower), "3.%d.0", v.minor - 1);
+    OK(etcd_version_parse(str_c(lower), &target, &e));
+    OK(etcd_downgrade(&ctx, c, ETCD_DOWNGRADE_ENABLE, lower, &before, &e));
+    CHECK(before && before[0] == '3');
+    free(TAKE(before));
+    for (bool ready = false; !ready;) {
+        OK(etcd_status(&ctx, c, 0, &s, &e));
+        ready = s.storage_version[0] != '\0' &&
+                etcd_version_parse(str_c(s.storage_version), &storage, &e) == 0 &&
+                etcd_downgrade_ready(s.downgrading, target, storage, &e) == 0;
+        CHECK(!ready || strcmp(s.downgrade_target, lower) == 0);
+        etcd_status_done(&s);
+        OK(ctx_sleep(&ctx, 100, &e));
+    }
+    FAILS(etcd_downgrade(&ctx, c, ETCD_DOWNGRADE_ENABLE, lower, &before, &e), ERR_INVALID);
+    OK(etcd_downgrade(&ctx, c, ETCD_DOWNGRADE_CANCEL, NULL, &before, &e));
+    free(TAKE(before));
+    for (bool back = false; !back;) {
+        OK(etcd_status(&ctx, c, 0, &s, &e));
+        back = !s.downgrading && etcd_version_parse(str_c(s.storage_version), &storage, &e) == 0 &&
+               etcd_version_minors(storage, v) == 0;
+        etcd_status_done(&s);
+        OK(ctx_sleep(&ctx, 100, &e));
+    }
+}
+
+/* --- With etcdctl as the other side */
+
+enum { OUR_LEASE = 0x77 };
+
+static void interop_write(void)
+{
+    int64_t id = 0, ttl_s = 0;
+    OK(etcd_lease_grant(&ctx, c, 300, OUR_LEASE, &id, &ttl_s, &e));
+    OK(etcd_put(&ctx, c, &(struct etcd_put){.key = STR("ours/leased"), .lease = id}, NULL, &e));
+    const struct etcd_compare absent = {.key = STR("ours/1"), .what = ETCD_VERSION, .number = 0};
+    const struct etcd_op puts[] = {
+        {.type = ETCD_OP_PUT, .put = {.key = STR("ours/1"), .value = STR("one")}},
+        {.type = ETCD_OP_PUT, .put = {.key = STR("ours/2"), .value = STR("two")}},
+    };
+    struct etcd_txn_result r = {0};
+    OK(etcd_txn(
+        &ctx, c,
+        &(struct etcd_txn){.compare = &absent, .n_compare = 1, .success = puts, .n_success = 2}, &r,
+        &e));
+    CHECK(r.succeeded);
+    etcd_txn_result_done(&r);
+    struct etcd_status s = {0};
+    OK(etcd_status(&ctx, c, 0, &s, &e));
+    OK(etcd_alarm_set(&ctx, c, (struct etcd_alarm){s.header.member_id, ETCD_ALARM_NOSPACE}, true,
+                      &e));
+    etcd_status_done(&s);
+}
+
+/* What etcdctl made of it: `etcd_suite interop-read LEASE`. */
+static void interop_read(void)
+{
+    struct etcd_alarms alarms = {0};
+    OK(etcd_alarm_list(&ctx, c, ETCD_ANY, &alarms, &e));
+    CHECK(alarms.n == 0);
+    etcd_alarms_done(&alarms);
+    struct etcd_lease lease = {0};
+    FAILS(etcd_lease_info(&ctx, c, OUR_LEASE, false, &lease, &e), ERR_NOT_FOUND);
+    OK(etcd_lease_info(&ctx, c, strtoll(args.words[1], NULL, 16), true, &lease, &e));
+    CHECK(lease.granted_s == 200 && lease.n_keys == 1);
+    CHECK(str_eq(lease.keys[0], STR("theirs/leased")));
+    etcd_lease_done(&lease);
+    struct etcd_kvs kvs = {0};
+    OK(etcd_get(&ctx, c, &(struct etcd_range){.key = STR("theirs/1"), .end = STR("theirs/3")}, &kvs,
+                &e));
+    CHECK(kvs.n == 2 && kvs.v[0].mod_revision == kvs.v[1].mod_revision);
+    CHECK(str_eq(kvs.v[0].value, STR("one")) && str_eq(kvs.v[1].value, STR("two")));
+    etcd_kvs_done(&kvs);
+}
+
 /* --- Auth */
 
 static void users_and_roles(void)
@@ -655,6 +742,9 @@ static const struct {
 } steps[] = {
     {"setup-auth", setup_auth, false},
     {"limited", limited, false},
+    {"downgrade-cycle", downgrade_cycle, false},
+    {"interop-write", interop_write, false},
+    {"interop-read", interop_read, false},
     {"keys and values", keys_and_values, true},
     {"pages", pages, true},
     {"transactions", transactions, true},

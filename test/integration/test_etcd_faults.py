@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +106,16 @@ def test_an_idle_connection_that_went_half_open(cluster, between):
     assert result["code"] == "OUTCOME_UNKNOWN" and 1400 < result["ms"] < 1900
 
 
+def freeze(process):
+    """Stops every thread of it, and sees that they have stopped."""
+    process.signal(signal.SIGSTOP)
+    tasks = Path(f"/proc/{process.pid}/task")
+    wait.until(
+        lambda: all(") T " in task.joinpath("stat").read_text() for task in tasks.iterdir()),
+        5, "all threads have stopped",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_member_killed_in_mid_call(tmp_path, tls):
     with etcd.running(tmp_path, flags=FAST, tls=tls) as cluster:
@@ -116,7 +127,7 @@ def test_a_member_killed_in_mid_call(tmp_path, tls):
                 "etcd_try", verb, "--timeout-ms", 2000, *words, stdin=subprocess.PIPE
             )
             assert process.stdout.readline() == "first\n"
-            cluster.process(member).signal(signal.SIGSTOP)
+            freeze(cluster.process(member))
             timer = threading.Timer(0.5, cluster.process(member).signal, [signal.SIGKILL])
             timer.start()
             out, err = process.communicate("go\n", timeout=20)
@@ -128,12 +139,12 @@ def test_a_member_killed_in_mid_call(tmp_path, tls):
             cluster.start(member)
 
 
-def fill(cluster, megabytes):
+def fill(cluster, megabytes, *words):
     """Real data through our own client, so that a snapshot takes a while."""
     value = "x" * 1_000_000
     for number in range(megabytes):
         subprocess.run(
-            [BINARY, "etcd", "put", f"fill/{number}", "--endpoints", cluster.endpoints[0]],
+            [BINARY, "etcd", "put", f"fill/{number}", "--endpoints", cluster.endpoints[0], *words],
             input=value, text=True, check=True, capture_output=True, timeout=30,
         )  # fmt: skip
 
@@ -270,6 +281,37 @@ def test_an_expired_certificate_is_denied(tmp_path, monkeypatch):
         processes.stop_all()
 
 
+def test_an_expired_client_certificate_is_denied(secure, monkeypatch):
+    monkeypatch.setattr(pki, "LIFETIME", datetime.timedelta(minutes=-1))
+    old = secure.authority.issue("old", "root")
+    words = tls_words(secure, cert=old.cert, key=old.key)
+    for verb in "get", "put":
+        result = attempt(verb, *words)
+        assert result["code"] == "DENIED" and result["reason"] == "TLS", result
+    probed = etcd_programs.run("etcd_try", "probe", "--timeout-ms", 2000, *words)
+    assert json.loads(probed)["outcomes"] == ["tls error"]
+
+
+def test_a_member_killed_in_mid_stream_under_tls(tmp_path):
+    with (
+        etcd.running(tmp_path, tls=True, flags=FAST) as cluster,
+        proxy.before(cluster.endpoints[0]) as between,
+    ):
+        words = tls_words(cluster)
+        fill(cluster, 20, *words[2:])
+        words[1] = between.url.replace("http:", "https:")
+
+        def kill():
+            wait.until(lambda: between.forwarded > 5_000_000, 10, "a quarter passed", every=0.001)
+            cluster.process(cluster.members[0]).signal(signal.SIGKILL)
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        result = attempt("snapshot", *words, timeout_ms=9000)
+        thread.join()
+        assert result["code"] == "UNAVAILABLE" and result["reason"] == "", result
+
+
 # --- Identity and credentials
 
 
@@ -397,7 +439,7 @@ def test_a_stopped_member_does_not_keep_the_others_from_logging_in(tmp_path):
             if a["Status"]["leader"] != a["Status"]["header"]["member_id"]
         )  # fmt: skip
         enable_auth(cluster, "secret")
-        cluster.process(stopped).signal(signal.SIGSTOP)
+        freeze(cluster.process(stopped))
         others = [m.client_url for m in cluster.members if m is not stopped]
         words = ["--endpoints", ",".join([stopped.client_url, *others])]
         words += ["--timeout-ms", 2000, *root_login(tmp_path, "secret")]

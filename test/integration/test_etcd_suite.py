@@ -211,6 +211,47 @@ def test_what_one_client_writes_the_other_reads(tmp_path, raftsman, version):
         assert revisions == list(range(2, 23))
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_leases_transactions_alarms_and_snapshots_mean_the_same_to_both(
+    tmp_path, raftsman, version
+):
+    with etcd.running(tmp_path, version=version, flags=FAST) as cluster:
+        ours = ("--endpoints", cluster.endpoints[0])
+        etcd_programs.run("etcd_suite", "interop-write", *ours)
+        lease = json.loads(cluster.etcdctl("lease", "timetolive", "77", "--keys", "-w", "json"))
+        assert lease["granted-ttl"] == 300
+        assert [base64.b64decode(key) for key in lease["keys"]] == [b"ours/leased"]
+        kvs = json.loads(cluster.etcdctl("get", "ours/1", "ours/3", "-w", "json"))["kvs"]
+        assert [base64.b64decode(kv["value"]) for kv in kvs] == [b"one", b"two"]
+        assert kvs[0]["mod_revision"] == kvs[1]["mod_revision"]
+        assert "NOSPACE" in cluster.etcdctl("alarm", "list")
+        cluster.etcdctl("alarm", "disarm")
+        cluster.etcdctl("lease", "revoke", "77")
+        granted = cluster.etcdctl("lease", "grant", "200").split()[1]
+        cluster.etcdctl("put", "--lease", granted, "theirs/leased", "x")
+        subprocess.run(
+            [tools.binary(f"etcd-{version}", "etcdctl"), *ours, "txn"],
+            input='version("theirs/1") = "0"\n\nput theirs/1 one\nput theirs/2 two\n\n\n',
+            text=True, check=True, capture_output=True, timeout=30,
+        )  # fmt: skip
+        etcd_programs.run("etcd_suite", "interop-read", granted, *ours)
+        cluster.etcdctl("snapshot", "save", str(tmp_path / "theirs"))
+        raftsman("snapshot", "save", tmp_path / "ours", *ours).check_returncode()
+        mine, other = (
+            json.loads(raftsman("snapshot", "status", tmp_path / name, "-o", "json").stdout)
+            for name in ("ours", "theirs")
+        )
+        assert mine == other and mine["totalKey"] > 0
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7"])
+@side_by_side.scenario
+def test_a_downgrade_is_enabled_and_canceled(directory, version):
+    with etcd.running(directory, version=version, flags=FAST) as cluster:
+        words = ("--endpoints", cluster.endpoints[0], "--timeout-ms", 60000)
+        etcd_programs.run("etcd_suite", "downgrade-cycle", *words)
+
+
 def test_day_two_commands(tmp_path, raftsman):
     with etcd.running(tmp_path, size=3, tls=True, flags=FAST) as cluster:
         ours = etcd_programs.client_options(cluster)

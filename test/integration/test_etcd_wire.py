@@ -305,6 +305,37 @@ def test_a_lease_is_renewed_across_a_broken_stream_and_a_lost_token(tmp_path):
         assert len(seen) == 5
 
 
+def goaway(c, last):
+    c.frame(h2.GOAWAY, 0, last.to_bytes(4) + (h2.NO_ERROR).to_bytes(4), stream=0)
+
+
+def test_a_goaway_inside_a_stream_lets_it_end_and_a_watch_go_on():
+    def snapshot(c):
+        goaway(c, c.stream)
+        whole_snapshot(c)
+
+    with h2.server(snapshot) as (url, seen):
+        assert attempt("snapshot", url)["code"] == "OK" and len(seen) == 1
+
+    def created(c):
+        c.headers(*h2.GRPC)
+        c.data(h2.message(b"\x10\x01\x18\x01"))
+
+    def created_and_gone(c):
+        created(c)
+        goaway(c, c.stream)
+        c.close()
+
+    def created_and_event(c):
+        created(c)
+        event = b"\x12\x07\x0a\x03key\x18\x05"
+        c.data(h2.message(b"\x10\x01\x5a" + bytes([len(event)]) + event))
+
+    story = [created_and_gone, created_and_event]
+    with h2.server(in_turn(story), whole=False) as (url, seen):
+        assert attempt("watch", url)["code"] == "OK" and len(seen) == 2
+
+
 def test_a_lease_that_cannot_be_renewed_in_time_says_why():
     result = attempt("lease", "http://127.0.0.1:1", timeout_ms=700)
     assert result["code"] == "TIMEOUT" and "refused" in result["text"], result
