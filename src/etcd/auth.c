@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "etcd/auth.h"
 
+#include "etcd/auth_internal.h"
 #include "etcd/client_internal.h"
 
 #define RPC(name_, response_, ...)                                                                 \
@@ -188,6 +189,17 @@ int etcd_role_list(const struct ctx *ctx, struct etcd_client *c, struct etcd_nam
     return names(ctx, c, &rpc_role_list, &m, out, e) < 0 ? err_wrap(e, "list roles") : 0;
 }
 
+struct etcd_permissions etcd_permissions_of(struct arena *own, const Pb__RoleGetResponse *r)
+{
+    struct etcd_permission *v = arena_array(own, r->n_perms, sizeof(*v));
+    for (size_t i = 0; i < r->n_perms; i++) {
+        v[i].type = (__typeof__(v[i].type))r->perms[i]->type;
+        v[i].key = str_of_bytes(r->perms[i]->key);
+        v[i].end = str_of_bytes(r->perms[i]->range_end);
+    }
+    return (struct etcd_permissions){v, r->n_perms, own};
+}
+
 int etcd_role_permissions(const struct ctx *ctx, struct etcd_client *c, const char *name,
                           struct etcd_permissions *out, struct err *e)
 {
@@ -196,14 +208,7 @@ int etcd_role_permissions(const struct ctx *ctx, struct etcd_client *c, const ch
     struct etcd_reply reply = {0};
     if (named(name, "role", e) < 0 || etcd_call(ctx, c, ETCD_ANY, &rpc_role_get, &m, &reply, e) < 0)
         return err_wrap(e, "permissions of role %s", name ? name : "");
-    const Pb__RoleGetResponse *r = reply.message;
-    struct etcd_permission *v = arena_array(reply.own, r->n_perms, sizeof(*v));
-    for (size_t i = 0; i < r->n_perms; i++) {
-        v[i].type = (__typeof__(v[i].type))r->perms[i]->type;
-        v[i].key = str_of_bytes(r->perms[i]->key);
-        v[i].end = str_of_bytes(r->perms[i]->range_end);
-    }
-    *out = (struct etcd_permissions){v, r->n_perms, reply.own};
+    *out = etcd_permissions_of(reply.own, reply.message);
     return 0;
 }
 

@@ -315,6 +315,20 @@ static struct etcd_kvs of_response_op(struct arena *own, const Pb__ResponseOp *o
     return (struct etcd_kvs){0};
 }
 
+struct etcd_txn_result etcd_txn_result_of(struct arena *own, const Pb__TxnResponse *r)
+{
+    struct etcd_kvs *ops = arena_array(own, r->n_responses, sizeof(*ops));
+    for (size_t i = 0; i < r->n_responses; i++)
+        ops[i] = of_response_op(own, r->responses[i]);
+    return (struct etcd_txn_result){
+        .header = etcd_header_of(r->header),
+        .succeeded = r->succeeded,
+        .ops = ops,
+        .n_ops = r->n_responses,
+        .own = own,
+    };
+}
+
 int etcd_txn(const struct ctx *ctx, struct etcd_client *c, const struct etcd_txn *t,
              struct etcd_txn_result *out, struct err *e)
 {
@@ -341,17 +355,7 @@ int etcd_txn(const struct ctx *ctx, struct etcd_client *c, const struct etcd_txn
     struct etcd_reply reply = {0};
     if (etcd_call(ctx, c, ETCD_ANY, read ? &rpc_txn_read : &rpc_txn, &m, &reply, e) < 0)
         return err_wrap(e, "transaction");
-    const Pb__TxnResponse *r = reply.message;
-    struct etcd_kvs *ops = arena_array(reply.own, r->n_responses, sizeof(*ops));
-    for (size_t i = 0; i < r->n_responses; i++)
-        ops[i] = of_response_op(reply.own, r->responses[i]);
-    *out = (struct etcd_txn_result){
-        .header = etcd_header_of(r->header),
-        .succeeded = r->succeeded,
-        .ops = ops,
-        .n_ops = r->n_responses,
-        .own = reply.own,
-    };
+    *out = etcd_txn_result_of(reply.own, reply.message);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/ctx.h"
 #include "base/mem.h"
 #include "etcd/client_internal.h"
+#include "etcd/lease_internal.h"
 #include "net/grpc.h"
 
 enum { RETRY_MS = 200 };
@@ -48,6 +49,14 @@ int etcd_lease_revoke(const struct ctx *ctx, struct etcd_client *c, int64_t id, 
     return 0;
 }
 
+struct etcd_lease etcd_lease_of(struct arena *own, const Pb__LeaseTimeToLiveResponse *r)
+{
+    struct str *keys = arena_array(own, r->n_keys, sizeof(*keys));
+    for (size_t i = 0; i < r->n_keys; i++)
+        keys[i] = str_of_bytes(r->keys[i]);
+    return (struct etcd_lease){r->id, r->ttl, r->granted_ttl, keys, r->n_keys, own};
+}
+
 int etcd_lease_info(const struct ctx *ctx, struct etcd_client *c, int64_t id, bool with_keys,
                     struct etcd_lease *out, struct err *e)
 {
@@ -61,10 +70,7 @@ int etcd_lease_info(const struct ctx *ctx, struct etcd_client *c, int64_t id, bo
     if (r->ttl < 0)
         return err_set(e, ERR_NOT_FOUND, 0, "lease %llx: expired or never granted",
                        (unsigned long long)id);
-    struct str *keys = arena_array(reply.own, r->n_keys, sizeof(*keys));
-    for (size_t i = 0; i < r->n_keys; i++)
-        keys[i] = str_of_bytes(r->keys[i]);
-    *out = (struct etcd_lease){r->id, r->ttl, r->granted_ttl, keys, r->n_keys, TAKE(reply.own)};
+    *out = etcd_lease_of(TAKE(reply.own), r);
     return 0;
 }
 
@@ -76,6 +82,14 @@ void etcd_lease_done(struct etcd_lease *l)
     *l = (struct etcd_lease){0};
 }
 
+struct etcd_leases etcd_leases_of(struct arena *own, const Pb__LeaseListResponse *r)
+{
+    int64_t *v = arena_array(own, r->n_leases, sizeof(*v));
+    for (size_t i = 0; i < r->n_leases; i++)
+        v[i] = r->leases[i]->id;
+    return (struct etcd_leases){v, r->n_leases, own};
+}
+
 int etcd_lease_list(const struct ctx *ctx, struct etcd_client *c, struct etcd_leases *out,
                     struct err *e)
 {
@@ -83,11 +97,7 @@ int etcd_lease_list(const struct ctx *ctx, struct etcd_client *c, struct etcd_le
     struct etcd_reply reply = {0};
     if (etcd_call(ctx, c, ETCD_ANY, &rpc_list, &m, &reply, e) < 0)
         return err_wrap(e, "list leases");
-    const Pb__LeaseListResponse *r = reply.message;
-    int64_t *v = arena_array(reply.own, r->n_leases, sizeof(*v));
-    for (size_t i = 0; i < r->n_leases; i++)
-        v[i] = r->leases[i]->id;
-    *out = (struct etcd_leases){v, r->n_leases, reply.own};
+    *out = etcd_leases_of(reply.own, reply.message);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "etcd/client_internal.h"
 #include "etcd/errors.h"
 #include "etcd/kv_internal.h"
+#include "etcd/watch_internal.h"
 #include "etcd/watch_position.h"
 #include "net/grpc.h"
 
@@ -245,6 +246,16 @@ static bool worth_reopening(const Pb__WatchResponse *r)
             why == ETCD_NO_CREDENTIALS || why == ETCD_STOPPED);
 }
 
+struct etcd_event etcd_event_of(const Pb__Event *m)
+{
+    return (struct etcd_event){
+        .type = m->type == 0 ? ETCD_PUT : ETCD_DELETE,
+        .kv = etcd_kv_of(m->kv),
+        .prev = etcd_kv_of(m->prev_kv),
+        .has_prev = m->prev_kv != NULL,
+    };
+}
+
 static int deliver(struct etcd_watcher *w, struct watch *x, const Pb__WatchResponse *r,
                    struct etcd_watch_batch *out, struct err *e)
 {
@@ -262,12 +273,7 @@ static int deliver(struct etcd_watcher *w, struct watch *x, const Pb__WatchRespo
         }
         if (verdict == WATCH_DROP)
             continue;
-        v[n++] = (struct etcd_event){
-            .type = event->type == 0 ? ETCD_PUT : ETCD_DELETE,
-            .kv = etcd_kv_of(event->kv),
-            .prev = etcd_kv_of(event->prev_kv),
-            .has_prev = event->prev_kv != NULL,
-        };
+        v[n++] = etcd_event_of(event);
     }
     watch_position_response(&x->position, r->fragment);
     out->kind = ETCD_WATCH_EVENTS;

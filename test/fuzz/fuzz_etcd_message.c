@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every response we decode. The first byte picks the message. What unpacks can be turned into our
  * structs and packed again; packing is stable. */
+#include "etcd/auth_internal.h"
 #include "etcd/cluster_internal.h"
 #include "etcd/kv_internal.h"
+#include "etcd/lease_internal.h"
 #include "etcd/maintenance_internal.h"
 #include "etcd/message.h"
+#include "etcd/watch_internal.h"
 #include "fuzz.h"
 
 static const ProtobufCMessageDescriptor *const types[] = {
@@ -32,6 +35,53 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &pb__role_get_response__descriptor,
 };
 
+/* Every byte a result points to can be read. */
+static void touch(struct str s)
+{
+    volatile char seen = 0;
+    for (size_t i = 0; i < s.n; i++)
+        seen ^= s.p[i];
+    (void)seen;
+}
+
+static void touch_kv(const struct etcd_kv *kv)
+{
+    touch(kv->key);
+    touch(kv->value);
+}
+
+static void convert_more(const ProtobufCMessageDescriptor *type, struct arena *own,
+                         const void *message)
+{
+    if (type == &pb__txn_response__descriptor) {
+        const struct etcd_txn_result t = etcd_txn_result_of(own, message);
+        for (size_t i = 0; i < t.n_ops; i++)
+            for (size_t k = 0; k < t.ops[i].n; k++)
+                touch_kv(&t.ops[i].v[k]);
+    } else if (type == &pb__lease_time_to_live_response__descriptor) {
+        const struct etcd_lease l = etcd_lease_of(own, message);
+        for (size_t i = 0; i < l.n_keys; i++)
+            touch(l.keys[i]);
+    } else if (type == &pb__lease_list_response__descriptor) {
+        const struct etcd_leases l = etcd_leases_of(own, message);
+        touch((struct str){(const char *)l.v, l.n * sizeof(*l.v)});
+    } else if (type == &pb__role_get_response__descriptor) {
+        const struct etcd_permissions p = etcd_permissions_of(own, message);
+        for (size_t i = 0; i < p.n; i++) {
+            touch(p.v[i].key);
+            touch(p.v[i].end);
+        }
+    } else if (type == &pb__watch_response__descriptor) {
+        const Pb__WatchResponse *r = message;
+        for (size_t i = 0; i < r->n_events; i++) {
+            const struct etcd_event event = etcd_event_of(r->events[i]);
+            FUZZ_CHECK(event.has_prev || event.prev.key.n == 0);
+            touch_kv(&event.kv);
+            touch_kv(&event.prev);
+        }
+    }
+}
+
 static void convert(const ProtobufCMessageDescriptor *type, struct arena *own, const void *message)
 {
     if (type == &pb__status_response__descriptor) {
@@ -50,6 +100,8 @@ static void convert(const ProtobufCMessageDescriptor *type, struct arena *own, c
         const Pb__RangeResponse *r = message;
         for (size_t i = 0; i < r->n_kvs; i++)
             (void)etcd_kv_of(r->kvs[i]);
+    } else {
+        convert_more(type, own, message);
     }
 }
 
