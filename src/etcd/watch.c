@@ -140,17 +140,23 @@ static int send_create(struct etcd_watcher *w, struct watch *x, struct err *e)
     Pb__WatchRequest m = PB__WATCH_REQUEST__INIT;
     m.request_case = PB__WATCH_REQUEST__REQUEST_CREATE;
     m.create = &create;
+    if (send_request(w, &m, e) < 0)
+        return -1;
     w->creating = x->id;
-    return send_request(w, &m, e);
+    return 0;
 }
 
-static int create_next(struct etcd_watcher *w, struct err *e)
+/* -1: a watch that cannot even be asked for ends; *out_id says which. */
+static int create_next(struct etcd_watcher *w, int64_t *out_id, struct err *e)
 {
-    if (w->creating != 0)
-        return 0;
-    for (size_t i = 0; i < w->watches.n; i++)
-        if (!w->watches.v[i]->on_stream)
-            return send_create(w, w->watches.v[i], e);
+    for (size_t i = 0; i < w->watches.n && w->creating == 0; i++) {
+        struct watch *x = w->watches.v[i];
+        if (x->on_stream || send_create(w, x, e) == 0)
+            continue;
+        *out_id = x->id;
+        forget(w, x);
+        return -1;
+    }
     return 0;
 }
 
@@ -344,7 +350,7 @@ int etcd_watcher_next(const struct ctx *ctx, struct etcd_watcher *w, struct etcd
         int got = 0;
         if (!w->call && etcd_stream(ctx, w->client, ETCD_ANY, &rpc_watch, &w->call, &w->at, e) < 0)
             got = -1;
-        if (got == 0 && create_next(w, e) < 0)
+        if (got == 0 && create_next(w, &out->watch, e) < 0)
             return err_wrap(e, "watch");
         if (got == 0) {
             got = etcd_stream_next(ctx, w->client, w->at, &rpc_watch, w->call, &w->reply, e);

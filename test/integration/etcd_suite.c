@@ -623,6 +623,21 @@ static void watches(void)
     etcd_watcher_free(w);
 }
 
+/* A watch that is too large to be sent ends, and the others go on. */
+static void watch_too_large(void)
+{
+    enum { BYTES = 5 << 20 };
+    auto_free char *key = xcalloc(1, BYTES);
+    struct etcd_watch_batch b;
+    struct etcd_watcher *w = etcd_watcher_new(c);
+    const int64_t large = etcd_watch_add(w, &(struct etcd_watch){.key = {key, BYTES}});
+    const int64_t small = etcd_watch_add(w, &(struct etcd_watch){.key = STR("small")});
+    FAILS(etcd_watcher_next(&ctx, w, &b, &e), ERR_TOO_BIG);
+    CHECK(b.watch == large);
+    expect(w, &b, small, ETCD_WATCH_CREATED);
+    etcd_watcher_free(w);
+}
+
 /* What a watch missed comes in fragments of 2 MiB and fits in one window after the other. */
 static void fragments(void)
 {
@@ -758,6 +773,7 @@ static const struct {
     {"users and roles", users_and_roles, true},
     {"watches", watches, true},
     {"fragments", fragments, true},
+    {"watch too large", watch_too_large, true},
     {"upkeep", upkeep, true},
     {"membership", membership, true},
     {"probes", probes, true},
