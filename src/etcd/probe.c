@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One small state machine per member: log in if nobody did, ask all questions on one connection,
  * take the answers as they come, and close the connection with the last one. */
+#include "etcd/probe.h"
 
 #include <errno.h>
 #include <limits.h>
