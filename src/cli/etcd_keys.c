@@ -19,7 +19,6 @@ enum {
     TEXT_MAX = 128 << 20,
     SHOWN_MAX = 4 * VALUE_MAX, /* "\x00" for a byte */
     EVENT_MAX = 2 * SHOWN_MAX, /* a key and a value */
-    PATIENCE_MS = 1000,        /* of a watch, before it says what it waits for */
 };
 
 static json_t *base64(struct str bytes)
@@ -171,7 +170,7 @@ static int wait_for_news(const struct etcd_cli *cli, struct etcd_watcher *w, boo
                          struct etcd_watch_batch *out, struct err *e)
 {
     for (;;) {
-        const struct ctx patience = ctx_with_timeout(cli->root, PATIENCE_MS);
+        const struct ctx patience = etcd_cli_request(cli);
         if (etcd_watcher_next(&patience, w, out, e) == 0) {
             *warned = false;
             return 0;

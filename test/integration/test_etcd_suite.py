@@ -342,8 +342,9 @@ def test_what_a_terminal_would_obey_is_spelt_out(tmp_path, raftsman):
 def test_a_watch_without_a_server_says_so_and_goes_on(tmp_path):
     processes = Processes(tmp_path, die_with_parent=True)
     cluster = etcd.Cluster(processes, flags=FAST)
+    where = ["--endpoints", cluster.endpoints[0], "--timeout", "1s"]
     watch = subprocess.Popen(
-        [BINARY, "etcd", "watch", "key", "--events", "1", "--endpoints", cluster.endpoints[0]],
+        [BINARY, "etcd", "watch", "key", "--events", "1", *where],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
