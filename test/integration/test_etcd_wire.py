@@ -397,9 +397,7 @@ def probe(*urls, words=(), timeout_ms=2000):
 
 
 def test_one_member_that_hangs_in_a_login_does_not_silence_the_others(tmp_path):
-    password = tmp_path / "password"
-    password.write_text("secret")
-    login = ("--user", "root", "--password-file", password)
+    login = root(tmp_path)
     with h2.server(silent) as (mute, _), h2.server(chatty) as (good, _):
         seen = probe(mute, good, good, words=login)
         assert seen["outcomes"] == ["timed out", "answered", "answered"]
@@ -415,31 +413,27 @@ def login_hangs(c):
 
 
 def test_without_any_token_the_answer_is_that_it_is_missing(tmp_path):
-    password = tmp_path / "password"
-    password.write_text("secret")
     with h2.server(login_hangs) as (url, _):
-        seen = probe(url, words=("--user", "root", "--password-file", password))
+        seen = probe(url, words=root(tmp_path))
     assert seen["outcomes"] == ["auth error"] and "no answer to the login" in seen["texts"][0]
     assert 450 < seen["ms"] < 1500, "a quarter of the time, then the question without a token"
 
 
-def late_stale_token(c):
-    """Gives a token, answers the status, and then does not know the token any more."""
-    if c.stream == 1:
-        c.answer(b"\x12\x05token")
-    elif c.stream in (3, 9):
-        c.answer()
+def token_lost_half_way(c):
+    """Gives a token, answers the status, and then does not know the token; the next one it does."""
+    if c.stream in (1, 9):
+        token(c)
+    elif c.stream in (5, 7):
+        token_not_taken(c)
     else:
-        c.headers(*h2.GRPC)
-        c.trailers(16, "etcdserver: invalid auth token")
+        c.answer()
 
 
-def test_a_token_refused_after_half_the_answers_costs_neither_time_nor_memory(tmp_path):
-    password = tmp_path / "password"
-    password.write_text("secret")
-    with h2.server(late_stale_token) as (url, _):
-        seen = probe(url, words=("--user", "root", "--password-file", password))
-    assert seen["outcomes"] in (["answered"], ["auth error"]) and seen["ms"] < 1500
+def test_a_token_refused_after_half_the_answers_leaves_nothing_of_them(tmp_path):
+    with h2.server(token_lost_half_way) as (url, requests):
+        seen = probe(url, words=root(tmp_path))
+    assert seen["outcomes"] == ["answered"] and seen["reads"] == [True]
+    assert requests == [1, 3, 5, 7, 9, 11, 13, 15]
 
 
 def rights_missing(c):
@@ -478,6 +472,27 @@ def test_who_does_not_say_whose_it_is_is_not_trusted():
         assert result["code"] == "CONFLICT" and "does not say" in result["text"]
         assert len(seen) == 1, "its status was asked for, nothing was put"
         assert probe(url, words=("--cluster-id", "77"))["outcomes"] == ["foreign"]
+
+
+def foreign_watch(c):
+    c.headers(*h2.GRPC)
+    c.data(h2.message(b"\x0a\x02\x08\x55\x10\x01\x18\x01"))
+
+
+def users_only(c):
+    c.headers(*h2.GRPC)
+    c.trailers(3, "etcdserver: user name is empty")
+
+
+def test_another_cluster_sees_no_password(tmp_path):
+    words = ("--cluster-id", "77", *root(tmp_path))
+    with h2.server(in_turn([users_only, foreign_watch]), whole=False) as (url, seen):
+        result = attempt("put", url, *words)
+        assert result["code"] == "CONFLICT" and "belongs to cluster 55" in result["text"]
+        assert len(seen) == 2, "its status and a watch were asked for, and that was all"
+    with h2.server(foreign_watch, whole=False) as (url, seen):
+        assert probe(url, words=words)["outcomes"] == ["foreign"]
+        assert len(seen) == 1
 
 
 def flood(c):
