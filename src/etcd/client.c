@@ -395,8 +395,9 @@ static int prepare(const struct ctx *ctx, struct etcd_client *c, size_t at,
 {
     if (connection(ctx, c, at, e) < 0)
         return -1;
-    if (c->user && !c->token && !rpc->open && authenticate(ctx, c, at, e) < 0)
-        return -1;
+    if (c->user && !c->token && !rpc->open &&
+        (authenticate(ctx, c, at, e) < 0 || connection(ctx, c, at, e) < 0))
+        return -1; /* once more, since a token may have taken a tour of all endpoints */
     const bool first_who = rpc->mutating || rpc->unchecked || rpc->secret || c->token;
     if (c->cluster_id != 0 && !c->slots[at].known && first_who && identify(ctx, c, at, e) < 0)
         return -1;

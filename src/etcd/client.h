@@ -10,8 +10,9 @@
  * Maintenance calls name the endpoint they are for.
  *
  * Identity. With an expected cluster_id every response is checked against it, and a connection
- * is asked for its identity before the first mutating call on it. A mismatch is ERR_CONFLICT and
- * the connection is dropped.
+ * is asked for its identity before the first mutating call on it, and before a password or token.
+ * A mismatch is ERR_CONFLICT and the connection is dropped; the next endpoint is tried, as after
+ * wrong certificates, while nothing was sent.
  *
  * Codes common to all calls: ERR_UNAVAILABLE certainly not done · ERR_TIMEOUT (reads) ·
  * ERR_OUTCOME_UNKNOWN (mutating calls) · ERR_DENIED credentials, certificates or rights ·

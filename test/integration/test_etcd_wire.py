@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server may do to an HTTP/2 connection, and the one code each of it must become."""
 
+import contextlib
 import hashlib
 import json
+import socket
 import ssl
 import time
 
@@ -493,6 +495,23 @@ def test_another_cluster_sees_no_password(tmp_path):
     with h2.server(foreign_watch, whole=False) as (url, seen):
         assert probe(url, words=words)["outcomes"] == ["foreign"]
         assert len(seen) == 1
+
+
+def test_a_learner_that_goes_while_another_member_gives_the_token(tmp_path):
+    def last_words(c):
+        with contextlib.suppress(OSError):
+            gone._listener.shutdown(socket.SHUT_RDWR)
+        gone._listener.close()
+        goaway(c, c.stream)
+        c.headers(*h2.GRPC)
+        c.trailers(9, "etcdserver: rpc not supported for learner")
+
+    with (
+        h2.server(last_words) as (learner, _),
+        proxy.before(learner) as gone,
+        h2.server(chatty) as (voter, _),
+    ):
+        assert attempt("get", f"{gone.url},{voter}", *root(tmp_path))["code"] == "OK"
 
 
 def flood(c):
