@@ -7,24 +7,7 @@
 #include "control/cluster/engine_internal.h"
 #include "kube/condition.h"
 #include "unit.h"
-
-#define WELL(n, ...)                                                                               \
-    {                                                                                              \
-        .name = (n), .finalizer = true, .id_recorded = true, .pod = OURS, .pod_ready = YES,        \
-        .pvc = OURS, .pvc_recorded = true, .listed = YES, .healthy = YES, ##__VA_ARGS__            \
-    }
-#define FORMED(w, ...)                                                                             \
-    {                                                                                              \
-        .exists = YES, .peer_service = YES, .client_service = YES, .target_latched = true,         \
-        .want = (w), .formed = YES, .members_known = YES, .quorum = YES, ##__VA_ARGS__             \
-    }
-#define MEMBERS(count, ...) .n_members = (count), .members = {__VA_ARGS__}
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Woverride-init"
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Winitializer-overrides"
-#endif
+#include "worlds.h"
 
 static const struct {
     const char *name;
@@ -33,47 +16,48 @@ static const struct {
     const char *available, *progressing, *degraded;
     const char *type, *words; /* whose message has them */
 } rows[] = {
-    {"whole", FORMED(2, MEMBERS(2, WELL("a"), WELL("b"))), "True/QuorumHealthy", "False/Reconciled",
-     "False/QuorumHealthy", "Available", "all 2"},
-    {"growing", FORMED(3, MEMBERS(2, WELL("a"), WELL("b", .learner = true))),
+    {"whole", FORMED(2, MEMBERS(2, VOTER("a"), VOTER("b"))), "True/QuorumHealthy",
+     "False/Reconciled", "False/QuorumHealthy", "Available", "all 2"},
+    {"growing", FORMED(3, MEMBERS(2, VOTER("a"), VOTER("b", .learner = true))),
      "True/QuorumAvailable", "True/ScalingUp", "False/QuorumHealthy", "Progressing", "2 of 3"},
-    {"one member ill", FORMED(2, MEMBERS(2, WELL("a"), WELL("b", .healthy = NO, .pod_ready = NO))),
+    {"one member ill",
+     FORMED(2, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = NO, .pod_ready = NO))),
      "True/QuorumAvailable", "True/WaitingForMembers", "True/MembersUnhealthy", "Progressing",
      "not ready: b"},
-    {"and it is named", FORMED(2, MEMBERS(2, WELL("a"), WELL("b", .healthy = NO))),
+    {"and it is named", FORMED(2, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = NO))),
      "True/QuorumHealthy", "True/WaitingForMembers", "True/MembersUnhealthy", "Degraded", "b"},
     {"a slow one is nobody's trouble",
-     FORMED(2, MEMBERS(2, WELL("a"), WELL("b", .healthy = UNKNOWN))), "True/QuorumHealthy",
+     FORMED(2, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = UNKNOWN))), "True/QuorumHealthy",
      "False/Reconciled", "False/QuorumHealthy", "Available", "all 2"},
     {"an edit waits",
-     FORMED(2, .spec_changed = true, MEMBERS(2, WELL("a"), WELL("b", .healthy = NO))),
+     FORMED(2, .spec_changed = true, MEMBERS(2, VOTER("a"), VOTER("b", .healthy = NO))),
      "True/QuorumHealthy", "True/WaitingForMembers", "True/MembersUnhealthy", "Progressing",
      "adopted after"},
     {"no quorum",
      FORMED(2, .quorum = NO,
-            MEMBERS(2, WELL("a", .listed = UNKNOWN, .healthy = NO),
-                    WELL("b", .listed = UNKNOWN, .healthy = NO, .pod_ready = NO))),
+            MEMBERS(2, VOTER("a", .listed = UNKNOWN, .healthy = NO),
+                    VOTER("b", .listed = UNKNOWN, .healthy = NO, .pod_ready = NO))),
      "False/QuorumLost", "True/QuorumLost", "True/QuorumLost", "Available", "1/2"},
     {"unknown is not unhealthy",
-     FORMED(1, .quorum = UNKNOWN, MEMBERS(1, WELL("a", .listed = UNKNOWN, .healthy = UNKNOWN))),
+     FORMED(1, .quorum = UNKNOWN, MEMBERS(1, VOTER("a", .listed = UNKNOWN, .healthy = UNKNOWN))),
      NULL, NULL, NULL, NULL, NULL},
     {"everybody gone", FORMED(3, .quorum = UNKNOWN), "False/AllMembersLost", "True/AllMembersLost",
      "True/AllMembersLost", "Available", "snapshot"},
-    {"somebody unknown beside the well", FORMED(1, .unmanaged = 1, MEMBERS(1, WELL("a"))),
+    {"somebody unknown beside the well", FORMED(1, .unmanaged = 1, MEMBERS(1, VOTER("a"))),
      "True/QuorumHealthy", "True/UnmanagedMember", "False/QuorumHealthy", "Progressing",
      "etcdctl member remove"},
     {"a removal has to wait",
-     FORMED(1, MEMBERS(3, WELL("a"), WELL("b", .healthy = NO), WELL("c", .healthy = UNKNOWN))),
+     FORMED(1, MEMBERS(3, VOTER("a"), VOTER("b", .healthy = NO), VOTER("c", .healthy = UNKNOWN))),
      "True/QuorumAvailable", "True/WaitingForQuorum", "True/MembersUnhealthy", "Progressing",
      "b, c"},
     {"a lost volume nobody can make up for",
-     FORMED(3, MEMBERS(3, WELL("a"), WELL("b", .pvc = ABSENT, .healthy = NO),
-                       WELL("c", .healthy = UNKNOWN))),
+     FORMED(3, MEMBERS(3, VOTER("a"), VOTER("b", .pvc = ABSENT, .healthy = NO),
+                       VOTER("c", .healthy = UNKNOWN))),
      "True/QuorumHealthy", "True/VolumeLost", "True/MembersUnhealthy", "Progressing",
      "volume of b"},
-    {"the last voter deleted", FORMED(0, MEMBERS(1, WELL("a", .deleting = true))), "False/Paused",
+    {"the last voter deleted", FORMED(0, MEMBERS(1, VOTER("a", .deleting = true))), "False/Paused",
      "True/LastVoterDeleted", "False/Paused", "Progressing", "EtcdMember a"},
-    {"paused", FORMED(0, .quorum = NO, MEMBERS(1, WELL("a", .dormant = true, .listed = UNKNOWN))),
+    {"paused", FORMED(0, .quorum = NO, MEMBERS(1, VOTER("a", .dormant = true, .listed = UNKNOWN))),
      "False/Paused", "False/Paused", "False/Paused", "Available", "data-a"},
     {"no such name", FORMED(1, .formed = NO, .bad_name = "too long"), "False/InvalidName",
      "False/InvalidName", NULL, "Available", "too long"},
@@ -88,7 +72,7 @@ static const struct {
      "False/ForeignCluster", "True/ForeignCluster", NULL, "Available", "address of a"},
     {"given up before it formed", FORMED(1, .formed = NO, .deadline_s = 900),
      "False/BootstrapFailed", "False/BootstrapFailed", NULL, "Available", "--subresource status"},
-    {"given up later", FORMED(3, .deadline_s = 900, MEMBERS(1, WELL("a"))),
+    {"given up later", FORMED(3, .deadline_s = 900, MEMBERS(1, VOTER("a"))),
      "False/DeadlineExceeded", "False/DeadlineExceeded", "False/QuorumHealthy", "Available",
      "1 of 3"},
 };
@@ -131,7 +115,7 @@ static void each_situation_has_its_words(void **state)
 static void a_failure_is_shown_in_its_own_words(void **state)
 {
     (void)state;
-    const struct observed whole = FORMED(1, MEMBERS(1, WELL("a")));
+    const struct observed whole = FORMED(1, MEMBERS(1, VOTER("a")));
     const struct pass p = pass_of(&whole);
     const struct plan plan = cluster_decide(&p.seen, 1000);
     const struct sums n = sum_up(&p);
@@ -159,8 +143,6 @@ static void a_seed_that_stays_silent_is_unreachable(void **state)
     check("silent", conditions, "Available", "False/ClusterUnreachable");
     assert_non_null(strstr(jstr(condition_get(conditions, "Available"), "message", ""), "refused"));
 }
-
-#pragma GCC diagnostic pop
 
 int main(void)
 {
