@@ -7,6 +7,7 @@
 #include "control/cluster/budget.h"
 #include "control/cluster/decide.h"
 #include "control/cluster/engine.h"
+#include "control/cluster/gate.h"
 #include "control/cluster/health.h"
 #include "control/cluster/objects.h"
 #include "control/cluster/observed.h"
@@ -53,7 +54,7 @@ struct pass {
     uint64_t cluster_id;  /* latched; 0: none */
     struct health health; /* what the members said, in step with seen.members */
     const char *refused;  /* why the gate refused, CamelCase and static; NULL: it did not */
-    char refused_text[160];
+    char refused_text[GATE_TEXT_MAX];
     bool asked;             /* there is somebody to ask */
     struct err version_err; /* why no member of the wanted version may join; ERR_NONE: it may */
     bool announced;         /* the status was written before the step */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The chokepoint. Nothing that can cost availability is done before the voters that remain have
  * said themselves, at this moment, that they hold quorum. */
-#include <stdarg.h>
+#include "control/cluster/gate.h"
+
 #include <stdio.h>
-#include <string.h>
 
 #include "base/ctx.h"
 #include "control/cluster/engine_internal.h"
@@ -11,50 +11,55 @@
 #include "etcd/cluster.h"
 #include "etcd/maintenance.h"
 
-/* What a person is told is the reason; that leadership moves is over before anybody reads it. */
-static int refuse(struct pass *p, const char *reason, struct err *e, const char *fmt, ...)
-    FORMAT(4, 5);
-static int refuse(struct pass *p, const char *reason, struct err *e, const char *fmt, ...)
+struct tally gate_count(const struct observed *s, const struct health *h, size_t target)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(p->refused_text, sizeof(p->refused_text), fmt, ap);
-    va_end(ap);
-    p->refused = reason;
-    return err_set(e, ERR_NOT_READY, 0, "%s: %s", reason, p->refused_text);
+    struct tally t = {.successor = PLAN_NO_MEMBER};
+    for (size_t i = 0; i < s->n_members; i++) {
+        if (!member_votes(&s->members[i]))
+            continue;
+        t.voters++;
+        if (i == target || s->members[i].healthy != YES)
+            continue;
+        const struct health_member *said = &h->members[i];
+        if (t.successor != PLAN_NO_MEMBER) {
+            const struct health_member *before = &h->members[t.successor];
+            t.disagree = t.disagree || said->leader != before->leader || said->term != before->term;
+        }
+        t.good_others++;
+        t.successor = i;
+    }
+    t.voters += s->unmanaged; /* such a one may vote, and is not asked */
+    return t;
 }
 
-/* What the voters say, asked anew. */
-struct tally {
-    size_t voters, good_others;
-    size_t successor; /* a healthy voter other than the target */
-    bool disagree;    /* on leader or term: an election is going on */
-};
-
-static int ask(const struct ctx *ctx, struct pass *p, size_t target, struct tally *t, struct err *e)
+const char *gate_refusal(const struct observed *s, const struct tally *t, size_t target,
+                         char text[GATE_TEXT_MAX])
 {
-    /* A fresh look through the same questions; the pass's own facts are replaced by it. */
-    pass_ask(ctx, p);
-    if (ctx_check(ctx, e) < 0)
-        return -1;
-    *t = (struct tally){0};
-    for (size_t i = 0; i < p->seen.n_members; i++) {
-        const struct seen_member *m = &p->seen.members[i];
-        if (m->listed != YES || m->learner)
-            continue;
-        t->voters++;
-        if (i == target || m->healthy != YES)
-            continue;
-        const struct health_member *said = &p->health.members[i];
-        const struct health_member *before = &p->health.members[t->successor];
-        t->disagree =
-            t->disagree ||
-            (t->good_others > 0 && (said->leader != before->leader || said->term != before->term));
-        t->good_others++;
-        t->successor = i;
+    const struct seen_member *m = &s->members[target];
+    const size_t need = member_votes(m) ? (t->voters - 1) / 2 + 1 : t->voters / 2 + 1;
+    if (s->quorum != YES || m->listed == UNKNOWN) {
+        (void)snprintf(text, GATE_TEXT_MAX, "etcd does not answer a linearizable read");
+        return "QuorumLost";
     }
-    t->voters += p->seen.unmanaged;
-    return 0;
+    if (t->good_others < need) {
+        (void)snprintf(text, GATE_TEXT_MAX, "%zu other voters answer, %zu are needed to remove %s",
+                       t->good_others, need, m->name);
+        return "WaitingForQuorum";
+    }
+    if (t->disagree) {
+        (void)snprintf(text, GATE_TEXT_MAX, "the voters do not agree on a leader");
+        return "LeaderChanging";
+    }
+    return NULL;
+}
+
+/* What a person is told is the reason; that leadership moves is over before anybody reads it. */
+static int refuse(struct pass *p, const char *reason, const char *text, struct err *e)
+{
+    if (text != p->refused_text)
+        (void)snprintf(p->refused_text, sizeof(p->refused_text), "%s", text);
+    p->refused = reason;
+    return err_set(e, ERR_NOT_READY, 0, "%s: %s", reason, p->refused_text);
 }
 
 /* Only the leader itself can hand leadership over. */
@@ -72,26 +77,21 @@ static int move_leader(const struct ctx *ctx, struct pass *p, size_t from, size_
 int pass_gate(const struct ctx *ctx, struct pass *p, size_t target, struct err *e)
 {
     enum { VIEWS_MAX_MS = 60 * 1000 };
-    struct tally t;
     if (watcher_age_ms(p->worker->watcher) > VIEWS_MAX_MS)
-        return refuse(p, "ViewsStale", e, "what is known of Pods and volumes is over a minute old");
-    if (ask(ctx, p, target, &t, e) < 0)
+        return refuse(p, "ViewsStale", "what is known of Pods and volumes is over a minute old", e);
+    /* A fresh look through the same questions; the pass's own facts are replaced by it. */
+    pass_ask(ctx, p);
+    if (ctx_check(ctx, e) < 0)
         return -1;
-    const struct seen_member *m = &p->seen.members[target];
-    if (p->seen.quorum != YES || m->listed == UNKNOWN)
-        return refuse(p, "QuorumLost", e, "etcd does not answer a linearizable read");
-    const bool votes = member_votes(m);
-    const size_t need = votes ? (t.voters - 1) / 2 + 1 : t.voters / 2 + 1;
-    if (t.good_others < need)
-        return refuse(p, "WaitingForQuorum", e, "%zu other voters answer, %zu are needed",
-                      t.good_others, need);
-    if (t.disagree)
-        return refuse(p, "LeaderChanging", e, "the voters do not agree on a leader");
+    const struct tally t = gate_count(&p->seen, &p->health, target);
+    const char *reason = gate_refusal(&p->seen, &t, target, p->refused_text);
+    if (reason)
+        return refuse(p, reason, p->refused_text, e);
     /* Last: a cluster that cannot be changed anyway takes nobody's place. */
     if (!budget_take(p->engine->disruptions, p->key))
-        return refuse(p, "DisruptionBudget", e,
-                      "as many other clusters as allowed are being changed at this moment");
-    if (m->leads)
+        return refuse(p, "DisruptionBudget",
+                      "as many other clusters as allowed are being changed at this moment", e);
+    if (p->seen.members[target].leads)
         return move_leader(ctx, p, target, t.successor, e);
     return 0;
 }
