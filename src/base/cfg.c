@@ -220,6 +220,8 @@ static void set_option(struct parse *p, const struct cfg_section *s, const struc
         (void)snprintf(variable, sizeof(variable), "%s", o->env);
         from_env = env(variable);
     }
+    if (flag || from_env)
+        vec_push(&p->out->given, o->name);
     if (flag) {
         if (set_value(s, o, flag, &e) < 0)
             problem(p, "--%s: %s", o->name, e.text);
@@ -256,7 +258,16 @@ void cfg_parsed_done(struct cfg_parsed *p)
     for (size_t i = 0; i < p->problems.n; i++)
         free(p->problems.v[i]);
     vec_done(&p->problems);
+    vec_done(&p->given);
     vec_done(&p->args);
+}
+
+bool cfg_given(const struct cfg_parsed *p, const char *name)
+{
+    for (size_t i = 0; i < p->given.n; i++)
+        if (strcmp(p->given.v[i], name) == 0)
+            return true;
+    return false;
 }
 
 /* --- Documentation ------------------------------------------------------------------------- */

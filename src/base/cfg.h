@@ -48,9 +48,10 @@ struct cfg_section {
 };
 
 struct cfg_parsed {
-    VEC(const char *) args; /* what is no option, in order; borrowed from argv */
-    VEC(char *) problems;   /* owned texts, each naming the option and the value */
-    bool help;              /* --help or -h was given; problems do not matter then */
+    VEC(const char *) args;  /* what is no option, in order; borrowed from argv */
+    VEC(char *) problems;    /* owned texts, each naming the option and the value */
+    VEC(const char *) given; /* names of the options that a flag or a variable set; borrowed */
+    bool help;               /* --help or -h was given; problems do not matter then */
 };
 
 /* argv without the program's and the subcommand's name. `env` looks a variable up: getenv() in
@@ -58,6 +59,9 @@ struct cfg_parsed {
 bool cfg_parse(const struct cfg_section *sections, size_t n_sections, int argc,
                const char *const *argv, char *(*env)(const char *name), struct cfg_parsed *out);
 void cfg_parsed_done(struct cfg_parsed *p);
+
+/* Whether the option of that name was set by a flag or a variable, be it to its default. */
+bool cfg_given(const struct cfg_parsed *p, const char *name);
 
 /* The options as --help shows them, and as a Markdown table for the reference page. */
 void cfg_print_help(const struct cfg_section *sections, size_t n_sections, struct buf *out);

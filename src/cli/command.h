@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 struct buf;
+struct common_options;
 struct ctx;
 
 enum { COMMAND_OPTIONS_MAX_BYTES = 1024 };
@@ -21,6 +22,10 @@ struct command {
     const struct cfg_option *options;
     size_t n_options;
     size_t options_bytes; /* sizeof the struct the options fill, given to run() */
+
+    /* What the command's own options say about logging: changes *out, which has the defaults.
+     * What the common options say wins. NULL: nothing. -1: as run(). */
+    int (*logging)(const void *options, struct common_options *out, struct err *e);
 
     /* Prints its result on standard output. -1: *e is printed as the one line on standard error,
      * and the exit code is 2 for ERR_INVALID (the user's input), 1 for anything else. */

@@ -97,11 +97,26 @@ static int print_command_help(const struct command *c)
     return print_out(&text, &e) < 0 ? fail(c, &e) : EXIT_SUCCESS;
 }
 
-static int run_parsed(const struct command *c, const struct common_options *common,
-                      const void *options, const struct cfg_parsed *parsed)
+/* The common options where they were given, otherwise what the command's own say. */
+static int settle_logging(const struct command *c, const void *options,
+                          const struct cfg_parsed *parsed, struct common_options *common,
+                          struct err *e)
+{
+    struct common_options own = *common;
+    if (c->logging && c->logging(options, &own, e) < 0)
+        return -1;
+    if (!cfg_given(parsed, "log-level"))
+        common->log_level = own.log_level;
+    if (!cfg_given(parsed, "log-format"))
+        common->log_format = own.log_format;
+    return 0;
+}
+
+static int run_parsed(const struct command *c, struct common_options *common, const void *options,
+                      const struct cfg_parsed *parsed)
 {
     struct err e = {0};
-    if (catch_signals(&e) < 0)
+    if (settle_logging(c, options, parsed, common, &e) < 0 || catch_signals(&e) < 0)
         return fail(c, &e);
     const enum log_format format = common->log_format == 0
                                        ? (isatty(STDERR_FILENO) ? LOG_TEXT : LOG_JSON)

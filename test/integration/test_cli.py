@@ -5,10 +5,13 @@ import json
 import signal
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
 from conftest import BINARY, REPOSITORY
+from rig import ports
+from rig.wait import until
 
 
 def test_version_and_help(raftsman):
@@ -172,10 +175,117 @@ users: [{name: nobody, user: {token: none}}]
         ["--watch-namespace", ",".join(f"n{i}" for i in range(65))],
         ["--watch-namespace", "n" * 64],
         ["--max-concurrent-disruptions", "0"],
+        ["--cluster-domain", "cluster..local"],
+        ["--zap-log-level", "0"],
+        ["--zap-log-level", "loud"],
+        ["--zap-encoder", "xml"],
+        ["--zap-devel=perhaps"],
+        ["--zap-stacktrace-level", "error"],
+        ["--zap-time-encoding", "iso8601"],
     ],
 )
-def test_an_operator_with_wrong_limits_does_not_start(raftsman, tmp_path, flags):
+def test_an_operator_with_wrong_options_does_not_start(raftsman, tmp_path, flags):
     (tmp_path / "config").write_text(KUBECONFIG)
     result = raftsman("operator", "--kubeconfig", tmp_path / "config", *flags)
     assert result.returncode == 2
-    assert flags[0] in result.stderr and result.stderr.count("\n") == 1
+    (said,) = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+    assert flags[0].partition("=")[0] in said
+
+
+def test_a_placeholder_is_no_operator_image(raftsman, tmp_path):
+    (tmp_path / "config").write_text(KUBECONFIG)
+    environment = {"OPERATOR_IMAGE": "controller:latest"}
+    result = raftsman("operator", "--kubeconfig", tmp_path / "config", env=environment)
+    assert result.returncode == 1
+    assert "controller:latest" in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def first_line(tmp_path):
+    """What an operator with these flags says first."""
+
+    def start(*flags):
+        (tmp_path / "config").write_text(KUBECONFIG)
+        words = [BINARY, "operator", "--kubeconfig", tmp_path / "config"]
+        words += ["--metrics-bind-address=0", "--health-probe-bind-address=0", *flags]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                return process.stderr.readline()
+            finally:
+                process.kill()
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("flags", "form"),
+    [
+        ([], "json"),
+        (["--zap-devel"], "text"),
+        (["--zap-encoder=console"], "text"),
+        (["--zap-devel", "--zap-encoder=json"], "json"),
+        (["--zap-devel", "--log-format=json"], "json"),
+        (["--zap-encoder=console", "--log-format=json"], "json"),
+        (["--zap-encoder=json", "--log-format=text"], "text"),
+    ],
+)
+def test_upstreams_logger_flags_choose_the_form_unless_ours_do(first_line, flags, form):
+    line = first_line(*flags)
+    assert "operator starts" in line
+    assert line.startswith("{") == (form == "json")
+
+
+LEVELS = [
+    ("", {"info", "warn"}),
+    ("--zap-log-level=error", set()),
+    ("--zap-log-level=panic", set()),
+    ("--zap-log-level=3", {"debug", "info", "warn"}),
+    ("--zap-devel --zap-encoder=json", {"debug", "info", "warn"}),
+    ("--zap-devel --zap-encoder=json --zap-log-level=info", {"info", "warn"}),
+    ("--zap-log-level=debug --log-level=info", {"info", "warn"}),
+    ("--zap-log-level=error --log-level=debug", {"debug", "info", "warn"}),
+]
+
+
+def test_upstreams_logger_flags_choose_the_level_unless_ours_do(tmp_path):
+    """An operator whose API server does not answer says so once as a warning, then at debug."""
+    (tmp_path / "config").write_text(KUBECONFIG)
+    words = [BINARY, "operator", "--kubeconfig", tmp_path / "config", "--leader-elect"]
+    words += ["--lease-namespace=raftsman"]
+    words += ["--metrics-bind-address=0", "--health-probe-bind-address=0"]
+    running = [
+        subprocess.Popen([*words, *flags.split()], stderr=subprocess.PIPE, text=True)
+        for flags, _ in LEVELS
+    ]
+    time.sleep(5)  # it tries again every other second
+    found = []
+    for process in running:
+        process.terminate()
+        lines = process.communicate(timeout=10)[1].splitlines()
+        found.append({json.loads(line)["level"] for line in lines if line.startswith("{")})
+    assert found == [levels for _, levels in LEVELS]
+
+
+def test_an_operator_shows_its_domain_and_image(tmp_path, first_line):
+    flags = ["--cluster-domain=k8s.example", "--operator-image=example.test/raftsman:v1"]
+    line = json.loads(first_line(*flags))
+    assert line["cluster_domain"] == "k8s.example"
+    assert line["operator_image"] == "example.test/raftsman:v1"
+    address = f"127.0.0.1:{ports.free()}"
+    words = [BINARY, "operator", "--kubeconfig", tmp_path / "config", *flags]
+    words += [f"--metrics-bind-address={address}", "--health-probe-bind-address=0"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+        try:
+            text = until(lambda: metrics(address), 10, "metrics are served")
+        finally:
+            process.kill()
+    info = 'cluster_domain="k8s.example",operator_image="example.test/raftsman:v1"'
+    assert f"raftsman_operator_info{{{info}}} 1" in text.splitlines()
+
+
+def metrics(address):
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=2) as answer:
+            return answer.read().decode()
+    except OSError:
+        return None

@@ -15,6 +15,8 @@ struct engine_options {
     struct kube_config *config;
     struct metrics *metrics;
     const char *image_repo;      /* of etcd */
+    const char *operator_image;  /* our own, for Pods that run our binary; "": not told */
+    const char *cluster_domain;  /* that the names of Services end in */
     const char *watch_namespace; /* comma list, blanks dropped; NULL or "": all */
     const char *health_address, *metrics_address;
     int64_t max_disruptions; /* clusters disturbed at once */

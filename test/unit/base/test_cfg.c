@@ -117,6 +117,19 @@ static void every_spelling_of_a_flag_works(void **state)
     assert_int_equal(into.number, 4);
 }
 
+static void what_was_given_is_told_from_a_default(void **state)
+{
+    (void)state;
+    env_name = "RAFTSMAN_CHOICE";
+    env_value = "two";
+    AUTO(cfg_parsed_done) struct cfg_parsed p;
+    assert_true(parse(&p, ARGS("--number=5"))); /* both as the defaults are */
+    assert_true(cfg_given(&p, "number"));
+    assert_true(cfg_given(&p, "choice"));
+    assert_false(cfg_given(&p, "text"));
+    assert_false(cfg_given(&p, "none"));
+}
+
 static void the_environment_stands_between_flag_and_default(void **state)
 {
     (void)state;
@@ -200,6 +213,7 @@ static void help_and_reference_come_from_the_table(void **state)
 }
 
 TEST_MAIN(TEST(defaults_apply), TEST(every_spelling_of_a_flag_works),
+          TEST(what_was_given_is_told_from_a_default),
           TEST(the_environment_stands_between_flag_and_default),
           TEST(a_problem_names_the_option_and_the_value), TEST(all_problems_are_reported_at_once),
           TEST(help_and_reference_come_from_the_table))
