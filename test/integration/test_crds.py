@@ -4,13 +4,15 @@
 import copy
 import json
 import runpy
+import time
 
 import kubernetes
 import pytest
 import yaml
 
-from conftest import REPOSITORY
-from rig.api import Api
+from conftest import BINARY, REPOSITORY
+from rig.api import Api, ApiError
+from rig.process import Processes
 from rig.wait import until
 
 CRDS = REPOSITORY / "deploy" / "crds"
@@ -125,7 +127,7 @@ def server(control_plane):
 def created(server, body, **options):
     try:
         server.objects.create_namespaced_custom_object(
-            GROUP, VERSION, "default", plural(body["kind"]), body, **options
+            GROUP, VERSION, body["metadata"]["namespace"], plural(body["kind"]), body, **options
         )
     except kubernetes.client.ApiException as error:
         if error.status not in (404, 422):
@@ -199,6 +201,72 @@ def pruned(server):
         GROUP, VERSION, "default", "etcdclusters", body, dry_run="All"
     )
     return "noSuchField" not in made["spec"]
+
+
+UNSUPPORTED = {
+    "spec.tls": {"tls": {"client": {"serverSecretRef": {"name": "s"}}}},
+    "spec.auth": {"auth": {"rootCredentialsSecretRef": {"name": "r"}}},
+    "spec.bootstrap": {"bootstrap": {}},
+    "spec.storage.medium=Memory": {"storage": {"medium": "Memory"}},
+}
+OWNED = [
+    "/api/v1/namespaces/stored/services",
+    "/api/v1/namespaces/stored/persistentvolumeclaims",
+    "/api/v1/namespaces/stored/pods",
+    "/apis/policy/v1/namespaces/stored/poddisruptionbudgets",
+    f"/apis/{GROUP}/{VERSION}/namespaces/stored/etcdmembers",
+]
+
+
+def stored_clusters(api):
+    """All of them; None while the server changes schemas."""
+    try:
+        return api.get(f"/apis/{GROUP}/{VERSION}/namespaces/stored/etcdclusters")["items"]
+    except ApiError as error:
+        if error.status != 429:
+            raise
+        return None
+
+
+def said(cluster):
+    """What a cluster says of its availability."""
+    conditions = cluster.get("status", {}).get("conditions", [])
+    found = [c for c in conditions if c["type"] == "Available"]
+    return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else None
+
+
+def test_a_stored_cluster_that_uses_what_is_not_built_is_told_so_and_left_alone(
+    control_plane, server, tmp_path
+):
+    """Made under a schema without the rules that refuse it; then the operator meets it."""
+    api = Api(control_plane.kubeconfig)
+    crd = crd_of(CRDS / "etcdclusters.yaml")
+    api.create("/api/v1/namespaces", {"metadata": {"name": "stored"}})
+    server.install(without_unsupported(crd))
+    for number, spec in enumerate(UNSUPPORTED.values()):
+        body = manifest("EtcdCluster", f"case-{number}", {"version": "3.6.11", **spec})
+        body["metadata"]["namespace"] = "stored"
+        until(lambda body=body: created(server, body), 20, "the rules are out of force")
+    server.install(crd)
+    found = until(lambda: stored_clusters(api), 20, "the new rules are in force")
+    before = [cluster["spec"] for cluster in found]
+
+    processes = Processes(tmp_path, die_with_parent=True)
+    words = [BINARY, "operator", "--kubeconfig", control_plane.kubeconfig]
+    words += ["--watch-namespace=stored", "--metrics-bind-address=0"]
+    processes.start("operator", [*words, "--health-probe-bind-address=0"])
+    try:
+        until(lambda: all(map(said, stored_clusters(api))), 20, "each says something")
+        time.sleep(2)  # long enough for another pass
+    finally:
+        processes.stop_all()
+    after = stored_clusters(api)
+    assert [cluster["spec"] for cluster in after] == before
+    for cluster, what in zip(after, UNSUPPORTED, strict=True):
+        status, reason, message = said(cluster)
+        assert (status, reason) == ("False", "Unsupported") and what in message
+        assert "observed" not in cluster["status"]
+    assert [api.get(path)["items"] for path in OWNED] == [[] for _ in OWNED]
 
 
 def test_the_checked_in_files_are_current(control_plane):

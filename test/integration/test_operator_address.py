@@ -5,6 +5,7 @@ There is no node here. The test plays the kubelet: it reads the Pods the operato
 etcd on an address of its choice, and says in the Pod's status where it is.
 """
 
+import base64
 import json
 import time
 import urllib.request
@@ -67,10 +68,10 @@ def start_etcd(processes, name, address, flags, data):
     return until(lambda: ask(address, "/v3/maintenance/status"), 20, f"{name} answers")
 
 
-def ask(address, path):
+def ask(address, path, **body):
     try:
         url = f"http://{address}:2379{path}"
-        request = urllib.request.Request(url, b"{}", method="POST")
+        request = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
         with urllib.request.urlopen(request, timeout=2) as answer:
             return json.load(answer)
     except OSError:
@@ -125,6 +126,8 @@ def test_what_answers_elsewhere_is_never_taken_for_the_cluster(
     until(lambda: condition(api, "Available")["status"] == "True", 20, "the cluster formed")
     identity = api.get(CLUSTER)["status"]["clusterID"]
     assert int(identity, 16) == int(ours["header"]["cluster_id"])
+    key, value = (base64.b64encode(word).decode() for word in (b"kept", b"yes"))
+    assert ask(OURS, "/v3/kv/put", key=key, value=value)
 
     # Afterwards the address belongs to the other cluster: it is not asked, grown or shrunk.
     say_where(api, name, STRANGER)
@@ -139,6 +142,8 @@ def test_what_answers_elsewhere_is_never_taken_for_the_cluster(
     until(lambda: condition(api, "Available")["status"] == "True", 20, "it is found again")
     until(lambda: len(ask(OURS, "/v3/cluster/member/list")["members"]) == 2, 20, "it grows")
     assert len(ask(STRANGER, "/v3/cluster/member/list")["members"]) == 1
+    assert ask(OURS, "/v3/kv/range", key=key)["kvs"][0]["value"] == value
+    assert "kvs" not in ask(STRANGER, "/v3/kv/range", key=key)
     with_finalizers = api.get(f"{GROUP}/etcdmembers")["items"]
     processes.get("operator").stop()
     api.delete(CLUSTER)
