@@ -15,6 +15,7 @@ from kube import Kube
 from operator_process import Operator, install
 from rig import tools
 from rig.cluster import Kubernetes
+from rig.wait import until
 
 BUILD = tools.REPOSITORY / "build"
 
@@ -60,14 +61,21 @@ def cluster(request):
     return request.getfixturevalue(request.config.getoption("--cluster"))
 
 
-@pytest.fixture
-def namespace(cluster):
-    """A namespace of the test's own, which can hold Pods at once."""
+@contextlib.contextmanager
+def own_namespace(cluster):
+    """One that can hold Pods at once."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     cluster.create(None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     cluster.wait_account(name)
     yield name
     cluster.core.delete_namespace(name)
+
+
+@pytest.fixture
+def namespace(cluster):
+    """A namespace of the test's own."""
+    with own_namespace(cluster) as name:
+        yield name
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +90,33 @@ def operator(installed, tmp_path_factory):
     running = Operator(installed, tmp_path_factory.mktemp("operator")).start()
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def clusters_of_three(operator, installed):
+    """Those that the tests of a module have used so far, in a namespace of their own."""
+    made = []
+    with own_namespace(installed) as name:
+        yield lambda: _usable(made, installed, name)
+        for each in made:
+            each.delete()
+        for each in made:  # while there is an operator to let its members go
+            until(lambda gone=each: not gone.all_members(), 60, f"{each.name} is gone")
+
+
+def _usable(made, cluster, namespace):
+    """The last one, if the test before left it whole; otherwise a new one."""
+    if not made or not made[-1].complete(3):
+        made.append(EtcdCluster(cluster, namespace, f"three-{len(made)}").create(3))
+    last = made[-1].wait(3)
+    until(lambda: len(last.pods()) == 3, 60, "Pods that had to go are gone")
+    return last
+
+
+@pytest.fixture
+def three(clusters_of_three):
+    """A complete cluster of three, shared, to be left as it was: creation takes long."""
+    return clusters_of_three()
 
 
 @pytest.fixture

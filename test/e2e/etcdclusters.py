@@ -3,9 +3,11 @@
 
 import base64
 import json
+import re
 import threading
 import time
 import urllib.request
+import uuid
 
 from kubernetes.client import ApiException
 from urllib3.exceptions import HTTPError
@@ -13,6 +15,7 @@ from urllib3.exceptions import HTTPError
 from rig.wait import until
 
 GROUP, VERSION = "etcd-operator.cozystack.io", "v1alpha2"
+LABEL = f"{GROUP}/cluster={{}}"
 
 
 class EtcdCluster:
@@ -20,7 +23,7 @@ class EtcdCluster:
 
     def __init__(self, cluster, namespace, name="demo"):
         self.cluster, self.namespace, self.name = cluster, namespace, name
-        self._where = (GROUP, VERSION, namespace, "etcdclusters")
+        self.where = (GROUP, VERSION, namespace, "etcdclusters")
 
     def create(self, replicas=3, version="3.6.11", **spec):
         body = {
@@ -29,20 +32,26 @@ class EtcdCluster:
             "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": {"replicas": replicas, "version": version, **spec},
         }
-        self.cluster.custom.create_namespaced_custom_object(*self._where, body)
+        self.cluster.custom.create_namespaced_custom_object(*self.where, body)
         return self
 
     def get(self):
-        return self.cluster.custom.get_namespaced_custom_object(*self._where, self.name)
+        return self.cluster.custom.get_namespaced_custom_object(*self.where, self.name)
 
     def delete(self):
-        self.cluster.custom.delete_namespaced_custom_object(*self._where, self.name)
+        self.cluster.custom.delete_namespaced_custom_object(*self.where, self.name)
 
     def scale(self, replicas):
         self.edit({"spec": {"replicas": replicas}})
 
     def edit(self, body):
-        self.cluster.custom.patch_namespaced_custom_object(*self._where, self.name, body)
+        self.cluster.custom.patch_namespaced_custom_object(*self.where, self.name, body)
+
+    def edit_status(self, body):
+        """As a person may: through the status subresource."""
+        self.cluster.custom.patch_namespaced_custom_object_status(
+            *self.where, self.name, {"status": body}
+        )
 
     def status(self):
         return self.get().get("status", {})
@@ -51,6 +60,13 @@ class EtcdCluster:
         found = [c for c in self.status().get("conditions", []) if c["type"] == kind]
         return found[0] if found else {"status": "", "reason": "", "message": ""}
 
+    def mentions(self, name):
+        """Whether a condition of it or of a member names this, and not what begins alike."""
+        alone = re.compile(rf"{re.escape(name)}(?![\w-])")
+        objects = [self.get(), *self.all_members()]
+        conditions = [c for each in objects for c in each.get("status", {}).get("conditions", [])]
+        return any(alone.search(c["message"]) for c in conditions)
+
     def complete(self, replicas):
         return is_complete(self.get(), replicas)
 
@@ -58,15 +74,22 @@ class EtcdCluster:
         until(lambda: self.complete(replicas), seconds, f"{self.name} has {replicas} members")
         return self
 
+    def all_members(self):
+        return self.cluster.custom.list_namespaced_custom_object(
+            *self.where[:3], "etcdmembers", label_selector=LABEL.format(self.name)
+        )["items"]
+
     def members(self):
         """EtcdMembers that are not about to go."""
-        listed = self.cluster.custom.list_namespaced_custom_object(
-            *self._where[:3], "etcdmembers", label_selector=f"{GROUP}/cluster={self.name}"
-        )["items"]
-        return [m for m in listed if not m["metadata"].get("deletionTimestamp")]
+        return [m for m in self.all_members() if not m["metadata"].get("deletionTimestamp")]
 
     def delete_member(self, name):
-        self.cluster.custom.delete_namespaced_custom_object(*self._where[:3], "etcdmembers", name)
+        self.cluster.custom.delete_namespaced_custom_object(*self.where[:3], "etcdmembers", name)
+
+    def edit_member(self, name, body):
+        self.cluster.custom.patch_namespaced_custom_object(
+            *self.where[:3], "etcdmembers", name, body
+        )
 
     def names(self):
         return sorted(m["metadata"]["name"] for m in self.members())
@@ -80,9 +103,31 @@ class EtcdCluster:
 
     def pods(self):
         listed = self.cluster.core.list_namespaced_pod(
-            self.namespace, label_selector=f"{GROUP}/cluster={self.name}"
+            self.namespace, label_selector=LABEL.format(self.name)
         ).items
         return {pod.metadata.name: pod for pod in listed}
+
+    def pod_uids(self):
+        return {name: pod.metadata.uid for name, pod in self.pods().items()}
+
+    def budget(self):
+        """Its PodDisruptionBudget; None if there is none."""
+        try:
+            return self.cluster.policy.read_namespaced_pod_disruption_budget(
+                self.name, self.namespace
+            )
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def events(self):
+        """What was told of it: reason and text, oldest first."""
+        listed = self.cluster.core.list_namespaced_event(
+            self.namespace, field_selector=f"involvedObject.name={self.name}"
+        ).items
+        listed.sort(key=lambda event: event.metadata.creation_timestamp)
+        return [(event.reason, event.message) for event in listed]
 
     def addresses(self):
         return [pod.status.pod_ip for pod in self.pods().values() if pod.status.pod_ip]
@@ -140,6 +185,7 @@ class Writer:
 
     def __init__(self, etcd):
         self.etcd = etcd
+        self.prefix = f"write-{uuid.uuid4().hex[:8]}/"  # what another one wrote proves nothing
         self.acknowledged = 0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -158,20 +204,26 @@ class Writer:
         while not self._done.is_set():
             number = self.acknowledged
             try:
-                self.etcd.put(f"write/{number:08}", str(number))
+                self.etcd.put(f"{self.prefix}{number:08}", str(number))
                 self.acknowledged = number + 1
             except (OSError, ApiException, HTTPError):
                 time.sleep(0.05)  # not acknowledged: the same number again
             time.sleep(0.01)
 
+    def more(self, seconds=30):
+        """Wait for writes that began after this call."""
+        before = self.acknowledged
+        until(lambda: self.acknowledged > before + 1, seconds, "writes are acknowledged")
+
     def check(self):
         found = until(self._read, 30, "etcd answers a read")
-        missing = [n for n in range(self.acknowledged) if found.get(f"write/{n:08}") != str(n)]
+        numbers = range(self.acknowledged)
+        missing = [n for n in numbers if found.get(f"{self.prefix}{n:08}") != str(n)]
         assert not missing, f"{len(missing)} acknowledged writes are lost: {missing[:5]}"
         assert self.acknowledged > 0
 
     def _read(self):
         try:
-            return self.etcd.read("write/")
+            return self.etcd.read(self.prefix)
         except OSError:
             return None

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster as tests see it: the official client, and waits with deadlines."""
 
+import contextlib
+import json
 import subprocess
 
 import kubernetes
@@ -22,6 +24,7 @@ class Kube:
         self.core = kubernetes.client.CoreV1Api(self.client)
         self.custom = kubernetes.client.CustomObjectsApi(self.client)
         self.coordination = kubernetes.client.CoordinationV1Api(self.client)
+        self.policy = kubernetes.client.PolicyV1Api(self.client)
 
     def create(self, namespace, *objects):
         """Create objects given as in a manifest."""
@@ -42,14 +45,45 @@ class Kube:
         )
 
     def is_ready(self, namespace, pod):
-        """Whether the Pod says so and is not about to go."""
-        found = self.core.read_namespaced_pod(pod, namespace)
-        return not found.metadata.deletion_timestamp and condition(found, "Ready") == "True"
+        """Whether the Pod is there, says so and is not about to go."""
+        found = self.exists(namespace, pod)
+        if not found or found.metadata.deletion_timestamp:
+            return False
+        return condition(found, "Ready") == "True"
 
     def delete_pod(self, namespace, pod, seconds=READY_SECONDS):
-        """Delete a Pod and wait until it is gone."""
+        """Delete a Pod and wait until it is gone; another may bear its name then."""
+        uid = self.core.read_namespaced_pod(pod, namespace).metadata.uid
         self.core.delete_namespaced_pod(pod, namespace)
-        until(lambda: not self.exists(namespace, pod), seconds, f"Pod {pod} is gone")
+
+        def gone():
+            found = self.exists(namespace, pod)
+            return not found or found.metadata.uid != uid
+
+        until(gone, seconds, f"Pod {pod} is gone")
+
+    def evict(self, namespace, pod):
+        """Whether the budgets let the Pod be evicted."""
+        body = kubernetes.client.V1Eviction(metadata={"name": pod, "namespace": namespace})
+        try:
+            self.core.create_namespaced_pod_eviction(pod, namespace, body)
+        except kubernetes.client.ApiException as error:
+            if error.status != 429:
+                raise
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def no_room(self):
+        """Every node is closed: whatever Pod is made meanwhile stays pending."""
+        names = [node.metadata.name for node in self.core.list_node().items]
+        for name in names:
+            self.core.patch_node(name, {"spec": {"unschedulable": True}})
+        try:
+            yield
+        finally:
+            for name in names:
+                self.core.patch_node(name, {"spec": {"unschedulable": None}})
 
     def exists(self, namespace, pod):
         try:
@@ -88,6 +122,11 @@ class Kube:
     def node_ready(self, node):
         """True, False or Unknown, as the Node's condition says."""
         return condition(self.core.read_node(node), "Ready")
+
+    def requests(self):
+        """What our operator has asked of the API server, by its audit log."""
+        lines = (self.rig.state.directory / "logs" / "audit.log").read_text().splitlines()
+        return [r for r in map(json.loads, lines) if r.get("userAgent", "").startswith("raftsman")]
 
     def kubectl(self, *words, text=None):
         """What kubectl prints, be it a complaint, for people to read. `text` is its input."""

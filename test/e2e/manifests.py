@@ -38,11 +38,11 @@ def pod(name, script=IDLE, labels=None, claim=None, secret=None, **spec):
     }
 
 
-def claim(name, size="16Mi"):
+def claim(name, size="16Mi", labels=None):
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": labels or {}},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
     }
 

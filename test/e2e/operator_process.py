@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our operator as a process beside the cluster, as a user without an image would run it."""
 
+import contextlib
 import functools
 import time
 import urllib.request
@@ -44,10 +45,11 @@ class Operator:
         self.kubeconfig = account(cluster.rig)
         self.processes = Processes(directory, die_with_parent=True)
         self.health = f"127.0.0.1:{ports.free()}"
+        self.metrics = f"127.0.0.1:{ports.free()}"
 
     def start(self):
         argv = [*self.binary, "operator", "--kubeconfig", self.kubeconfig]
-        argv += ["--metrics-bind-address", f"127.0.0.1:{ports.free()}"]
+        argv += ["--metrics-bind-address", self.metrics]
         argv += ["--health-probe-bind-address", self.health]
         self.processes.start(self.name, [*argv, *self.flags])
         self.process.wait_ready(self.healthy, 20)
@@ -64,11 +66,31 @@ class Operator:
         except OSError:
             return False
 
+    def metric(self, name, **labels):
+        """Its value; None if there is none with these labels."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=2) as answer:
+            lines = answer.read().decode().splitlines()
+        texts = [f'{key}="{value}"' for key, value in labels.items()]
+        for line in lines:
+            series, _, value = line.rpartition(" ")
+            if series.partition("{")[0] == name and all(text in series for text in texts):
+                return float(value)
+        return None
+
     def stop(self, grace=10):
         """Returns how long it took."""
         begin = time.monotonic()
         self.process.stop(grace)
         return time.monotonic() - begin
+
+    @contextlib.contextmanager
+    def away(self):
+        """Things happen while nobody looks."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
 
     def log(self):
         return self.process.tail(None)
