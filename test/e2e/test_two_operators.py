@@ -34,22 +34,44 @@ def holder(cluster):
     return lease.spec.holder_identity
 
 
-def test_an_operator_stopped_past_its_lease_does_no_harm(make, installed, unmanaged):
+def has_new_member(etcd, before):
+    """An EtcdMember that etcd does not know yet."""
+    return len(etcd.names()) > before
+
+
+def has_learner(etcd, before):
+    """etcd knows of it; no Pod has started it."""
+    return any(m.get("isLearner") for m in etcd.etcd_members())
+
+
+def has_promoted(etcd, before):
+    """One has joined, the other is to come."""
+    return sum(not m.get("isLearner") for m in etcd.etcd_members()) > before
+
+
+@pytest.mark.timeout(600)
+def test_an_operator_stopped_in_the_middle_of_a_step_does_no_harm(make, installed, unmanaged):
+    """At several moments of growing: the next one takes over, and the old one comes too late."""
     etcd = unmanaged
-    first = make("first", ELECT)
-    etcd.create(3).wait(3)
-    second = make("second", ELECT)
-    leads = holder(installed)
+    leads = make("first", ELECT)
     with Writer(etcd):
-        first.process.signal(signal.SIGSTOP)
-        etcd.scale(5)  # begun by nobody until the lease is over
-        until(lambda: holder(installed) != leads, 30, "the second one leads")
-        etcd.wait(5, 90)
-        first.process.signal(signal.SIGCONT)
-        until(lambda: not first.process.alive(), 5, "the first one steps down")
-        etcd.scale(3)
-        etcd.wait(3)
-    assert second.process.alive() and len(etcd.etcd_members()) == 3
+        etcd.create(3).wait(3)
+        for number, moment in enumerate((has_new_member, has_learner, has_promoted)):
+            waits = make(f"next-{number}", ELECT)
+            identity = holder(installed)
+            etcd.scale(5)
+            until(lambda m=moment: m(etcd, 3), 60, moment.__doc__, every=0.002)
+            leads.process.signal(signal.SIGSTOP)
+            until(lambda i=identity: holder(installed) != i, 30, "the next one leads")
+            etcd.wait(5, 90)
+            leads.process.signal(signal.SIGCONT)
+            until(lambda old=leads: not old.process.alive(), 5, "the old one steps down")
+            assert len(etcd.etcd_members()) == 5 and len(etcd.all_members()) == 5
+            etcd.scale(3)
+            etcd.wait(3)
+            leads = waits
+    assert leads.process.alive()
+    assert sorted(m["name"] for m in etcd.etcd_members()) == etcd.names()
 
 
 def test_two_operators_that_know_nothing_of_each_other_make_one_cluster(make, installed, unmanaged):
@@ -57,10 +79,10 @@ def test_two_operators_that_know_nothing_of_each_other_make_one_cluster(make, in
     etcd = unmanaged
     make("one")
     make("two")
-    etcd.create(3).wait(3, 90)
-    assert len(etcd.names()) == 3 and len(etcd.etcd_members()) == 3
-    assert sum(bool(m["spec"].get("bootstrap")) for m in etcd.members()) == 1
     with Writer(etcd):
+        etcd.create(3).wait(3, 90)
+        assert len(etcd.names()) == 3 and len(etcd.etcd_members()) == 3
+        assert sum(bool(m["spec"].get("bootstrap")) for m in etcd.members()) == 1
         etcd.scale(1)
         etcd.wait(1, 90)
         etcd.scale(3)
