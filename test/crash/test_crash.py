@@ -122,6 +122,13 @@ def check_end(scenario, etcd):
         30,
         "no volume is left over",
     )
+    until(lambda: len(etcd.all_members()) == scenario.end, 30, "no member hangs by its finalizer")
+    minimum = scenario.end // 2 + 1
+    until(
+        lambda: (budget := etcd.budget()) and budget.spec.min_available == minimum,
+        30,
+        "the budget leaves a quorum",
+    )
     services = [s.metadata.name for s in core.list_namespaced_service(namespace).items]
     assert sorted(services) == ["demo", "demo-client"]
 
