@@ -3,7 +3,8 @@
 
 import pytest
 
-from etcdclusters import Writer
+import manifests
+from etcdclusters import GROUP, Writer
 from rig import faults
 from rig.wait import until
 
@@ -74,6 +75,20 @@ def test_a_killed_etcd_restarts_in_place(three, cluster):
     assert three.ids() == identities
 
 
+def test_a_failed_pod_is_replaced_as_the_same_member(three, cluster):
+    """Failed is for ever: nobody but us starts another one. A node that evicts does this too."""
+    identities = three.ids()
+    victim = three.names()[0]
+    uid = three.pod_uids()[victim]
+    with Writer(three):
+        # The kubelet ends a Pod that has lived for longer, and says that it failed.
+        body = {"spec": {"activeDeadlineSeconds": 1}}
+        cluster.core.patch_namespaced_pod(victim, three.namespace, body)
+        until(lambda: returned(three, victim, uid), 90, f"{victim} is back")
+        three.wait(3)
+    assert three.ids() == identities
+
+
 def test_the_budget_refuses_to_evict_a_second_voter(three, cluster):
     first, second, _ = three.names()
     uid = three.pod_uids()[first]
@@ -103,6 +118,37 @@ def listed(etcd):
     return {f"{int(m['ID']):016x}" for m in etcd.etcd_members()}
 
 
+def test_a_volume_put_in_anothers_place_is_not_started_on(three, cluster, operator):
+    victim, gone = next(iter(three.uids().items()))
+    identity = three.ids()[victim]
+    claim, core = f"data-{victim}", cluster.core
+    with Writer(three):
+        with operator.away():
+            core.delete_namespaced_persistent_volume_claim(claim, three.namespace)
+            cluster.delete_pod(three.namespace, victim)
+            until(lambda: claim not in claims_of(three), 60, "the volume is gone")
+            labels = {f"{GROUP}/cluster": three.name}
+            cluster.create(three.namespace, manifests.claim(claim, labels=labels))
+
+        def replaced():
+            return gone not in three.uids().values()
+
+        until(lambda: replaced() or three.mentions(claim), 60, "it is replaced, or named")
+        if not replaced():
+            assert victim not in three.pods()
+            core.delete_namespaced_persistent_volume_claim(claim, three.namespace)
+            until(replaced, 60, "it is replaced")
+        three.wait(3, 120)
+        assert identity not in listed(three)
+    if claim in claims_of(three):
+        core.delete_namespaced_persistent_volume_claim(claim, three.namespace)
+
+
+def claims_of(etcd):
+    found = etcd.cluster.core.list_namespaced_persistent_volume_claim(etcd.namespace).items
+    return {claim.metadata.name for claim in found}
+
+
 def test_a_deleted_member_is_replaced(three):
     victim, gone = next(iter(three.uids().items()))
     with Writer(three):
@@ -124,6 +170,17 @@ def test_all_members_deleted_in_a_row_are_replaced(three):
 
 def all_uids(etcd):
     return [m["metadata"]["uid"] for m in etcd.all_members()]
+
+
+def test_a_member_removed_behind_our_back_is_replaced(three):
+    follower = next(name for name in three.names() if name != three.status()["leader"])
+    gone = three.uids()[follower]
+    with Writer(three):
+        number = str(int(three.ids()[follower], 16))
+        three.call("/v3/cluster/member/remove", {"ID": number})
+        until(lambda: gone not in three.uids().values(), 90, "it is replaced")
+        three.wait(3, 120)
+    assert len(three.etcd_members()) == 3
 
 
 def test_a_voter_put_to_sleep_by_hand_is_woken(three):

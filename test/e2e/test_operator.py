@@ -101,6 +101,7 @@ def test_pause_and_resume_keep_identity_and_data(etcd):
         until(lambda: not etcd.pods(), 60, "no Pod is left")
         available = etcd.condition("Available")
         assert available["reason"] == "Paused" and f"data-{name}" in available["message"]
+        until(lambda: not etcd.budget(), 20, "nobody is left to protect")
         etcd.scale(3)
         etcd.wait(3)
         assert etcd.status()["clusterID"] == before
@@ -182,6 +183,7 @@ def test_a_converged_cluster_costs_no_writes_and_a_new_operator_changes_nothing(
         asked = [(r["verb"], r["requestURI"]) for r in since if r["verb"] != "watch"]
         assert [each for each in asked if each[0] not in ("get", "list")] == []
         assert len([uri for _, uri in asked if three.namespace in uri]) <= 2, asked
+        assert [uri for _, uri in asked if three.namespace not in uri] == []  # nor one that is gone
 
         assert operator.stop() < 5
         operator.start()
