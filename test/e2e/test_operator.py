@@ -89,23 +89,23 @@ def test_the_scale_subresource_says_what_is_there(etcd, cluster):
         assert [pod.metadata.name for pod in found.items] == etcd.names()
 
 
-def test_pause_and_resume_keep_identity_and_data(etcd):
-    with Writer(etcd):
-        etcd.create(3).wait(3)
-        before = etcd.status()["clusterID"]
-        etcd.scale(0)
-        etcd.wait(0)
-        (asleep,) = etcd.members()
+def test_pause_and_resume_keep_identity_and_data(three):
+    before = three.status()["clusterID"]
+    with Writer(three) as writer:
+        writer.more()
+        three.scale(0)
+        three.wait(0)
+        (asleep,) = three.members()
         identity = asleep["status"]["memberID"]
         name = asleep["metadata"]["name"]
-        until(lambda: not etcd.pods(), 60, "no Pod is left")
-        available = etcd.condition("Available")
+        until(lambda: not three.pods(), 60, "no Pod is left")
+        available = three.condition("Available")
         assert available["reason"] == "Paused" and f"data-{name}" in available["message"]
-        until(lambda: not etcd.budget(), 20, "nobody is left to protect")
-        etcd.scale(3)
-        etcd.wait(3)
-        assert etcd.status()["clusterID"] == before
-        assert etcd.ids()[name] == identity
+        until(lambda: not three.budget(), 20, "nobody is left to protect")
+        three.scale(3)
+        three.wait(3)
+        assert three.status()["clusterID"] == before
+        assert three.ids()[name] == identity
 
 
 def test_deletion_leaves_nothing_and_the_name_is_free_again(etcd, cluster, namespace):
@@ -117,7 +117,7 @@ def test_deletion_leaves_nothing_and_the_name_is_free_again(etcd, cluster, names
     claims = cluster.core.list_namespaced_persistent_volume_claim
     until(lambda: not claims(namespace).items, 60, "volumes are gone")
     with Writer(etcd):
-        etcd.create(3).wait(3)
+        etcd.create(1).wait(1)
     assert etcd.status()["clusterID"] != before
     assert etcd.read("old") == {}
 
@@ -126,10 +126,10 @@ def test_deletion_and_creation_at_once_make_a_new_cluster(etcd):
     etcd.create(3).wait(3)
     etcd.put("old", "yes")
     etcd.delete()
-    etcd.create(3).wait(3, 120)
+    etcd.create(1).wait(1, 120)
     with Writer(etcd) as writer:
         writer.more()
-    assert set(etcd.pods()) == set(etcd.names()) and len(etcd.names()) == 3
+    assert set(etcd.pods()) == set(etcd.names()) and len(etcd.names()) == 1
     assert etcd.read("old") == {}
 
 
