@@ -11,7 +11,7 @@
 #include "kube/client.h"
 #include "kube/condition.h"
 
-enum { CHORES_MAX = 7 }; /* of one member in one pass */
+enum { CHORES_MAX = 8 }; /* of one member in one pass */
 
 /* The objects of one member, as they were last read or written. What a Pod depends on is never
  * taken from a view. */
@@ -89,6 +89,19 @@ static int record_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, s
                               J("pvcUID", json_incref(jget(t->pvc, "metadata.uid"))),
                               J_IF(first, "conditions", json_incref(conditions))))),
         e);
+}
+
+static int label_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
+{
+    if (need_member(ctx, p, t, e) < 0 || need_pvc(ctx, p, t, e) < 0)
+        return -1;
+    json_auto_t *want = object_pvc(&p->ident, t->member);
+    json_t *labels = jget(want, "metadata.labels");
+    const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
+                                   .resource_version =
+                                       jstr(t->pvc, "metadata.resourceVersion", NULL)};
+    return pass_patch(ctx, p, &kube_pvcs, jstr(want, "metadata.name", ""), &how,
+                      JOBJ(J("metadata", JOBJ(J("labels", json_incref(labels))))), e);
 }
 
 static int create_pod(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)
@@ -188,6 +201,8 @@ static int do_chore(const struct ctx *ctx, struct pass *p, struct tended *t, enu
         return create_pvc(ctx, p, t, e);
     case CHORE_RECORD_PVC:
         return record_pvc(ctx, p, t, e);
+    case CHORE_LABEL_PVC:
+        return label_pvc(ctx, p, t, e);
     case CHORE_CREATE_POD:
         return create_pod(ctx, p, t, e);
     case CHORE_DELETE_POD:
@@ -214,6 +229,9 @@ static void note_chore(struct seen_member *m, enum chore chore)
     case CHORE_RECORD_PVC:
         m->pvc_recorded = true;
         m->pvc_changed = false; /* it is the one that was recorded */
+        break;
+    case CHORE_LABEL_PVC:
+        m->pvc_hidden = false;
         break;
     case CHORE_CREATE_POD:
         m->pod = OURS;

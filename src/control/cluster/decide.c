@@ -465,6 +465,8 @@ enum chore member_decide(const struct observed *s, const struct seen_member *m)
         return CHORE_CREATE_PVC;
     if (m->pvc == OURS && !m->pvc_recorded)
         return CHORE_RECORD_PVC; /* before anything is written to it */
+    if (m->pvc == OURS && m->pvc_hidden)
+        return CHORE_LABEL_PVC;
     if (m->pod == ABSENT && may_start(s, m))
         return CHORE_CREATE_POD;
     if (m->pod == OURS && !m->pod_terminating && m->listed != UNKNOWN &&

@@ -36,6 +36,7 @@ enum chore {
     CHORE_ADOPT, /* name the cluster as its controller */
     CHORE_CREATE_PVC,
     CHORE_RECORD_PVC, /* keep the UID of the volume the member will live on */
+    CHORE_LABEL_PVC,  /* somebody took our label off */
     CHORE_CREATE_POD,
     CHORE_DELETE_POD, /* of a dormant member */
     CHORE_LABEL_POD,  /* the role label does not say what etcd says */

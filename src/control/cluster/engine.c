@@ -22,6 +22,8 @@ static int64_t come_back(const struct ctx *ctx, const struct pass *p, const stru
 {
     struct prober *prober = p->engine->prober;
     const bool at_rest = plan_at_rest(plan);
+    if (p->seen.exists == NO && p->seen.n_members == 0)
+        return 0; /* nothing is left to look after; whatever comes comes as an event */
     int64_t after_ms = at_rest ? AT_REST_MS : SAFETY_MS;
     if (!p->asked)
         after_ms = plan->recheck_ms;

@@ -181,6 +181,7 @@ static void confirm_volumes(const struct ctx *ctx, struct pass *p)
         (void)uid_parse(controller_of(live), owner);
         m->pvc = presence_of(owner, p->members[i].view->head.uid);
         m->pvc_changed = !uid_equal(uid, p->members[i].view->pvc_uid);
+        m->pvc_hidden = !jlabel(live, API_LABEL_CLUSTER);
     }
 }
 

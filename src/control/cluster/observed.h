@@ -43,6 +43,7 @@ struct seen_member {
     enum presence pvc;
     bool pvc_recorded; /* the UID of the member's volume was kept, so it may start */
     bool pvc_changed;  /* the volume there now has another UID than that */
+    bool pvc_hidden;   /* it is there without the label by which we would see it */
 
     /* etcd's own list, linearizable; id is valid where listed is YES */
     enum fact listed;

@@ -351,6 +351,8 @@ static const struct {
     {"whose UID is kept before anything is written to it",
      UNFORMED(1, MEMBERS(1, {.name = "a", .finalizer = true, .pvc = OURS, .pod = ABSENT})),
      CHORE_RECORD_PVC},
+    {"a volume without our label gets it back",
+     FORMED(1, MEMBERS(1, VOTER("a", .pvc_hidden = true))), CHORE_LABEL_PVC},
     {"then the Pod",
      UNFORMED(
          1,
@@ -421,7 +423,7 @@ struct model_member {
     bool exists; /* the EtcdMember */
     bool deleting, finalizer, ownerless, dormant, pending, bootstrap, id_recorded;
     bool pod, pod_labeled, pod_ended;
-    bool pvc, pvc_recorded;
+    bool pvc, pvc_recorded, pvc_hidden;
     int pvc_generation, pvc_recorded_generation;
     bool listed, learner;
     bool has_data; /* its disk holds what it acknowledged */
@@ -532,6 +534,7 @@ static struct observed look(const struct model *w, uint64_t *rnd, unsigned ignor
                                      .pod_ended = m->pod_ended,
                                      .pvc = there(m->pvc, rnd, ignorance),
                                      .pvc_recorded = m->pvc_recorded,
+                                     .pvc_hidden = m->pvc_hidden,
                                      .pvc_changed = m->pvc_generation != m->pvc_recorded_generation,
                                      .listed = quorum ? maybe(m->listed, rnd, ignorance) : UNKNOWN,
                                      .learner = m->learner,
@@ -672,6 +675,9 @@ static void do_chore(const struct model *w, enum chore chore, struct model_membe
         m->pvc_recorded = true;
         m->pvc_recorded_generation = m->pvc_generation;
         return;
+    case CHORE_LABEL_PVC:
+        m->pvc_hidden = false;
+        return;
     case CHORE_CREATE_POD:
         if (m->pending || m->dormant)
             fail_msg("%s: a Pod that must not start", what);
@@ -768,6 +774,9 @@ static void fault(struct model *w, uint64_t *rnd)
         break;
     case 8:
         strangers(w, rnd);
+        break;
+    case 10:
+        m->pvc_hidden = m->pvc; /* kubectl label */
         break;
     case 9:
         w->deadline = (int64_t)test_below(rnd, 3) * (NOW_S - 1);
