@@ -16,7 +16,7 @@
 
 /* Rechecks are a safety net: progress normally comes by events and the prober. */
 enum {
-    SOON_MS = 50,      /* etcd will answer differently in a moment */
+    SOON_MS = 50,      /* etcd may answer otherwise in a moment; the prober slows down itself */
     SHORTLY_MS = 2000, /* something outside is under way */
     LATER_MS = 30000,  /* steady, or waiting for a person */
 };
@@ -273,7 +273,7 @@ static struct plan decide_pending(const struct observed *s, const struct seen_me
     if (m->listed == YES)
         return plan_for(s, STEP_COMPLETE, m, "ScalingUp");
     if (count(s, is_healthy_voter) < cluster_voters(s))
-        return plan_wait("WaitingForMembers", SHORTLY_MS);
+        return plan_wait("WaitingForMembers", SOON_MS);
     return plan_for(s, STEP_ADD_LEARNER, m, "ScalingUp");
 }
 
@@ -293,7 +293,7 @@ static struct plan decide_growth(const struct observed *s)
      */
     for (size_t i = 0; i < s->n_members; i++)
         if (is_running(&s->members[i]) && !is_healthy_voter(&s->members[i]))
-            return plan_wait("WaitingForMembers", SHORTLY_MS);
+            return plan_wait("WaitingForMembers", SOON_MS);
     if (s->version_refused) /* nothing is under way: a better version need not wait */
         return s->spec_changed ? plan_step(STEP_LATCH_TARGET, "SpecChanged")
                                : plan_wait("VersionRefused", LATER_MS);
@@ -353,7 +353,7 @@ static struct plan decide_formed(const struct observed *s)
         return plan;
     }
     if (s->quorum == NO)
-        return plan_wait("QuorumLost", SHORTLY_MS);
+        return plan_wait("QuorumLost", SOON_MS); /* such as a member that has just been woken */
     if (find(s, fate_unknown))
         return plan_wait("Observing", SHORTLY_MS);
     if (s->unmanaged > 0)

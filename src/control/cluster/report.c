@@ -118,7 +118,7 @@ static bool worth_writing(const struct pass *p, const struct plan *plan, const j
                           const json_t *want)
 {
     enum { STABLE_MS = 1000 };
-    static const char *const matters[] = {"phase", "readyMembers", "selector", "progressDeadline"};
+    static const char *const matters[] = {"phase", "selector", "progressDeadline"};
     if (!p->asked || plan_at_rest(plan) || p->health.stable_ms >= STABLE_MS)
         return true;
     for (size_t i = 0; i < COUNT_OF(matters); i++)

@@ -58,6 +58,8 @@ static void judge_version(const struct pass *p, size_t i, const struct verdict *
                 "it runs %s, its spec says %s", runs, istr_text(wanted));
 }
 
+enum { SETTLED_MS = 5000 };
+
 /* Whether the view already says what the status should say, so that nothing needs to be read. */
 static bool up_to_date(const struct pass *p, size_t i, const struct member_view *view,
                        const struct verdict *v, const struct verdict *drift)
@@ -68,8 +70,11 @@ static bool up_to_date(const struct pass *p, size_t i, const struct member_view 
     const bool voter = member_votes(m);
     if (strcmp(istr_text(view->ready), v->reason) != 0)
         return false;
-    if ((has_joined(p, i) && view->member_id != m->id) ||
-        (m->listed == YES && view->voter != voter))
+    if (has_joined(p, i) && view->member_id != m->id)
+        return false;
+    /* That it votes is written together with its readiness, which follows in a moment. */
+    if (m->listed == YES && view->voter != voter &&
+        (m->pod_ready == YES || p->health.stable_ms >= SETTLED_MS))
         return false;
     /* Which Pod it is gets written with the next change: a new one is not ready at first. */
     if (m->pod == OURS && !m->dormant && m->pod_ready == YES &&
