@@ -195,6 +195,8 @@ class Writer:
         return self
 
     def __exit__(self, kind, *_):
+        if kind is None:  # a cluster may be complete before the first write came through
+            until(lambda: self.acknowledged > 0, 30, "a write is acknowledged")
         self._done.set()
         self._thread.join(30)
         if kind is None:
@@ -216,14 +218,14 @@ class Writer:
         until(lambda: self.acknowledged > before + 1, seconds, "writes are acknowledged")
 
     def check(self):
-        found = until(self._read, 30, "etcd answers a read")
+        (found,) = until(self._read, 30, "etcd answers a read")
         numbers = range(self.acknowledged)
         missing = [n for n in numbers if found.get(f"{self.prefix}{n:08}") != str(n)]
         assert not missing, f"{len(missing)} acknowledged writes are lost: {missing[:5]}"
-        assert self.acknowledged > 0
 
     def _read(self):
+        """What is there, in a tuple: nothing at all is an answer too. None: nobody answers."""
         try:
-            return self.etcd.read(self.prefix)
+            return (self.etcd.read(self.prefix),)
         except OSError:
             return None
