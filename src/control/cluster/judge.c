@@ -7,6 +7,7 @@
 #include "control/cluster/engine_internal.h"
 #include "control/cluster/explain.h"
 #include "control/cluster/verdict.h"
+#include "kube/condition.h"
 
 /* --- Facts about the whole ------------------------------------------------------------------ */
 
@@ -47,6 +48,14 @@ bool plan_because(const struct plan *plan, const char *reason)
 bool plan_parked(const struct plan *plan)
 {
     return plan_because(plan, "BootstrapFailed") || plan_because(plan, "DeadlineExceeded");
+}
+
+bool pass_resumes(const struct pass *p)
+{
+    const json_t *available = condition_get(jget(p->cluster, "status.conditions"), "Available");
+    const char *reason = jstr(available, "reason", "");
+    return p->seen.want > 0 && p->seen.quorum == NO &&
+           (strcmp(reason, "Paused") == 0 || strcmp(reason, "Resuming") == 0);
 }
 
 /* --- Conditions ----------------------------------------------------------------------------- */
@@ -112,6 +121,8 @@ static void judge_available(const struct pass *p, const struct plan *plan, const
         judge_paused(p, v);
     else if (s->formed != YES)
         judge_seed(p, plan, v);
+    else if (pass_resumes(p))
+        verdict_set(v, "False", "Resuming", "the member that slept does not answer yet");
     else if (s->quorum == NO)
         verdict_set(v, "False", "QuorumLost", "%zu/%d members ready: quorum lost%s%s", n->ready,
                     s->want, p->health.err.code != ERR_NONE ? ": " : "", p->health.err.text);
@@ -152,6 +163,8 @@ static void judge_progressing(const struct pass *p, const struct plan *plan, con
         verdict_set(v, "False", plan->reason, "%s", s->want > 0 ? "the target is reached" : "");
     else if (p->refused)
         verdict_set(v, "True", p->refused, "%s", p->refused_text);
+    else if (pass_resumes(p))
+        verdict_set(v, "True", "Resuming", "the member that slept does not answer yet");
     else {
         explain_wait(p, plan, text);
         verdict_set(v, "True", progress_reason(p, plan, n), "%zu of %d members are ready%s%s%s",
@@ -165,7 +178,7 @@ static void judge_degraded(const struct pass *p, const struct plan *plan, const 
                            struct verdict *v)
 {
     const struct observed *s = &p->seen;
-    if (s->unsupported || s->formed != YES)
+    if (s->unsupported || s->formed != YES || pass_resumes(p))
         return;
     if (s->want == 0)
         verdict_set(v, "False", "Paused", "%s", "");

@@ -22,6 +22,9 @@ struct sums sum_up(const struct pass *p);
 void judge_cluster(const struct pass *p, const struct plan *plan, const struct err *failed,
                    const struct sums *n, json_t *conditions, int64_t now_us);
 
+/* It was paused, and whoever slept has not answered since: no loss, and no news. */
+bool pass_resumes(const struct pass *p);
+
 bool plan_because(const struct plan *plan, const char *reason);
 /* Given up, for its deadline has passed. */
 bool plan_parked(const struct plan *plan);

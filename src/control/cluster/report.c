@@ -31,7 +31,7 @@ static const char *phase_of(const struct pass *p, const struct plan *plan, const
     if (s->want == 0)
         return cluster_complete(s) ? "Paused" : "Pausing";
     if (s->quorum == NO)
-        return n->running == 0 ? "Resuming" : "QuorumLost";
+        return n->running == 0 || pass_resumes(p) ? "Resuming" : "QuorumLost";
     if (n->running != (size_t)s->want)
         return "Scaling";
     return cluster_complete(s) ? "Running" : "Degraded";

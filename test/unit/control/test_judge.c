@@ -144,6 +144,30 @@ static void a_seed_that_stays_silent_is_unreachable(void **state)
     assert_non_null(strstr(jstr(condition_get(conditions, "Available"), "message", ""), "refused"));
 }
 
+static void a_cluster_that_wakes_has_lost_nothing(void **state)
+{
+    (void)state;
+    const struct observed waking = FORMED(
+        1, .quorum = NO, MEMBERS(1, VOTER("a", .listed = UNKNOWN, .healthy = NO, .pod_ready = NO)));
+    struct pass p = pass_of(&waking);
+    const struct plan plan = cluster_decide(&p.seen, 1000);
+    const struct sums n = sum_up(&p);
+    static const char *const before[] = {"Paused", "Resuming", "QuorumHealthy"};
+    for (size_t i = 0; i < COUNT_OF(before); i++) {
+        json_auto_t *cluster = JOBJ(
+            J("status",
+              JOBJ(J("conditions", JARR(JOBJ(J("type", js("Available")), J("status", js("False")),
+                                             J("reason", js(before[i]))))))));
+        json_auto_t *conditions = JARR();
+        p.cluster = cluster;
+        judge_cluster(&p, &plan, NULL, &n, conditions, 0);
+        const bool woken = i < 2;
+        check(before[i], conditions, "Available", woken ? "False/Resuming" : "False/QuorumLost");
+        check(before[i], conditions, "Progressing", woken ? "True/Resuming" : "True/QuorumLost");
+        check(before[i], conditions, "Degraded", woken ? NULL : "True/QuorumLost");
+    }
+}
+
 int main(void)
 {
     json_setup();
@@ -151,6 +175,7 @@ int main(void)
         TEST(each_situation_has_its_words),
         TEST(a_failure_is_shown_in_its_own_words),
         TEST(a_seed_that_stays_silent_is_unreachable),
+        TEST(a_cluster_that_wakes_has_lost_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
