@@ -16,6 +16,7 @@
 #include "base/ctx.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "bolt/writer.h"
 #include "datadir/outfile.h"
 #include "datadir/scan.h"
@@ -117,6 +118,35 @@ static int check_draft(const struct ctx *ctx, const struct draft *d, uint32_t cr
     return r.hash == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->file.path);
 }
 
+struct syncing {
+    struct outfile *file;
+    int rc;
+    struct err err;
+};
+
+static void run_sync(void *arg)
+{
+    struct syncing *s = arg;
+    s->rc = outfile_sync(s->file, &s->err);
+}
+
+/* The disk writes while the result is read again; both are over before anything is renamed. */
+static int check_and_sync(const struct ctx *ctx, struct draft *d, uint32_t crc, struct err *e)
+{
+    struct syncing sync = {.file = &d->file};
+    struct thread thread = {0};
+    struct err ignored = {0};
+    const bool beside = thread_start(&thread, "sync", run_sync, &sync, &ignored) == 0;
+    const int rc = check_draft(ctx, d, crc, e);
+    if (beside)
+        thread_join(&thread);
+    else
+        run_sync(&sync);
+    if (rc == 0 && sync.rc < 0)
+        *e = sync.err;
+    return rc < 0 || sync.rc < 0 ? -1 : 0;
+}
+
 /* An etcd that was started meanwhile waits for the lock of the old file, and would go on with it
  * although it has no name any more. Without meta pages it refuses, and starts anew. */
 static void retire(const struct dbfile *old)
@@ -158,8 +188,8 @@ int defrag_run(const struct ctx *ctx, const char *db, const struct progress *pro
         return err_set(e, ERR_INVALID, 0, "%s: is a snapshot with a hash, which would not fit", db);
     mapping_look_ahead(&old.map, MAPPING_FORGET);
     if (draft_begin(&d, db, &st, e) < 0 || rewrite(ctx, &old, progress, &d, &crc, &bytes, e) < 0 ||
-        outfile_cut(&d.file, bytes, e) < 0 || check_draft(ctx, &d, crc, e) < 0 ||
-        outfile_sync(&d.file, e) < 0 || ctx_check(ctx, e) < 0 || replace(&d, db, &old, e) < 0)
+        outfile_cut(&d.file, bytes, e) < 0 || check_and_sync(ctx, &d, crc, e) < 0 ||
+        ctx_check(ctx, e) < 0 || replace(&d, db, &old, e) < 0)
         return -1;
     *out = (struct defragmented){.bytes_before = old.bolt.meta.pages * old.bolt.meta.page_size,
                                  .bytes_after = bytes};
