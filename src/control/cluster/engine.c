@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "control/cluster/engine_internal.h"
 #include "control/runtime/queue.h"
 #include "kube/client.h"
@@ -113,11 +114,28 @@ static int check_crds(const struct ctx *ctx, struct kube_config *config, struct 
     return 0;
 }
 
+/* Begun beside the first look at the world, which takes as long. */
+struct crd_check {
+    struct thread thread;
+    const struct ctx *ctx;
+    struct kube_config *config;
+    int rc; /* -1 until it went well */
+};
+
+static void run_crd_check(void *arg)
+{
+    struct crd_check *c = arg;
+    struct err ignored = {0};
+    c->rc = check_crds(c->ctx, c->config, &ignored);
+}
+
 static int start(const struct ctx *ctx, struct wq *queue, void *arg, struct err *e)
 {
     struct engine *g = arg;
     g->queue = queue;
-    if (check_crds(ctx, g->options->config, e) < 0)
+    thread_join(&g->crds->thread);
+    /* They may have come since: now that the world was seen, they are there. */
+    if (g->crds->rc < 0 && check_crds(ctx, g->options->config, e) < 0)
         return -1;
     return prober_start(ctx, g->prober, e);
 }
@@ -227,7 +245,13 @@ int engine_run(const struct ctx *ctx, const struct engine_options *o, struct err
         .health_address = o->health_address,
         .metrics_address = o->metrics_address,
     };
+    struct crd_check crds = {.ctx = ctx, .config = o->config, .rc = -1};
+    struct err ignored = {0}; /* what could not be begun is done later */
+    g.crds = &crds;
+    if (n >= 0)
+        (void)!thread_start(&crds.thread, "crds", run_crd_check, &crds, &ignored);
     const int rc = n < 0 ? -1 : manager_run(ctx, &manager, e);
+    thread_join(&crds.thread);
     prober_free(g.prober);
     budget_free(g.disruptions);
     view_set_free(g.clusters);

@@ -53,9 +53,10 @@ struct prober {
     struct ctx ctx; /* of the threads */
     struct thread threads[LANES];
     struct lane_arg args[LANES];
-    pthread_mutex_t lock; /* guards: subjects and all in them, stopping */
+    pthread_mutex_t lock; /* guards: subjects and all in them, eager, stopping */
     pthread_cond_t wake;
     struct map subjects; /* "ns/name" -> struct subject */
+    size_t eager;        /* of them, those that are not at rest */
     bool stopping;
 };
 
@@ -138,7 +139,16 @@ static int64_t pause_ms(const struct prober *p, const struct subject *s)
         ms = (int64_t)PROBER_SILENT_MS << doublings;
         ms = ms > PROBER_SILENT_MAX_MS ? PROBER_SILENT_MAX_MS : ms;
     }
-    return ms > s->eager_ms ? ms : s->eager_ms;
+    ms = ms > s->eager_ms ? ms : s->eager_ms;
+    const int64_t spread_ms = PROBER_EAGER_SPREAD_MS * (int64_t)p->eager;
+    return ms > spread_ms ? ms : spread_ms;
+}
+
+/* Locked. */
+static void set_eager(struct prober *p, struct subject *s, int64_t eager_ms)
+{
+    p->eager += (eager_ms > 0) - (s->eager_ms > 0);
+    s->eager_ms = eager_ms;
 }
 
 /* Takes an answer in. Returns whether it is news. Locked. */
@@ -324,7 +334,7 @@ void prober_next(struct prober *p, const struct objkey *key, int64_t eager_ms, b
     if (!s || !s->known)
         return; /* it is being asked */
     s->always = always;
-    s->eager_ms = eager_ms;
+    set_eager(p, s, eager_ms);
     s->due_ms = clock_boot_ms(p->o.clock) + pause_ms(p, s);
     (void)pthread_cond_broadcast(&p->wake);
 }
@@ -347,6 +357,7 @@ void prober_forget(struct prober *p, const struct objkey *key)
     struct subject *s = map_del(&p->subjects, objkey_text(key, text));
     if (!s)
         return;
+    set_eager(p, s, 0);
     if (s->busy)
         s->dropped = true;
     else
