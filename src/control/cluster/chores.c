@@ -96,12 +96,7 @@ static int label_pvc(const struct ctx *ctx, struct pass *p, struct tended *t, st
     if (need_member(ctx, p, t, e) < 0 || need_pvc(ctx, p, t, e) < 0)
         return -1;
     json_auto_t *want = object_pvc(&p->ident, t->member);
-    json_t *labels = jget(want, "metadata.labels");
-    const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
-                                   .resource_version =
-                                       jstr(t->pvc, "metadata.resourceVersion", NULL)};
-    return pass_patch(ctx, p, &kube_pvcs, jstr(want, "metadata.name", ""), &how,
-                      JOBJ(J("metadata", JOBJ(J("labels", json_incref(labels))))), e);
+    return pass_relabel(ctx, p, &kube_pvcs, want, t->pvc, e);
 }
 
 static int create_pod(const struct ctx *ctx, struct pass *p, struct tended *t, struct err *e)

@@ -82,6 +82,9 @@ NODISCARD int pass_patch(const struct ctx *ctx, struct pass *p, const struct kub
                          const char *name, const struct kube_patch *how, json_t *take_patch,
                          struct err *e);
 
+/* Gives an object of ours, as it was read, its labels back if the one we see it by is missing. */
+NODISCARD int pass_relabel(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
+                           const json_t *want, const json_t *there, struct err *e);
 /* The UID of an object's controller; "" if it has none. Borrowed. */
 const char *controller_of(const json_t *object);
 /* The EtcdMember of member i, live. ERR_CONFLICT: another bears that name by now. */

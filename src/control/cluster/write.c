@@ -53,15 +53,16 @@ int pass_patch(const struct ctx *ctx, struct pass *p, const struct kube_kind *ki
     return 0;
 }
 
-static int relabel(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
-                   const json_t *want, const json_t *there, struct err *e)
+int pass_relabel(const struct ctx *ctx, struct pass *p, const struct kube_kind *kind,
+                 const json_t *want, const json_t *there, struct err *e)
 {
-    const char *name = jstr(want, "metadata.name", "");
-    const struct kube_patch how = {.type = KUBE_PATCH_MERGE};
     json_t *labels = jget(want, "metadata.labels");
+    const struct kube_patch how = {.type = KUBE_PATCH_MERGE,
+                                   .resource_version =
+                                       jstr(there, "metadata.resourceVersion", NULL)};
     if (jlabel(there, API_LABEL_CLUSTER))
         return 0;
-    return pass_patch(ctx, p, kind, name, &how,
+    return pass_patch(ctx, p, kind, jstr(want, "metadata.name", ""), &how,
                       JOBJ(J("metadata", JOBJ(J("labels", json_incref(labels))))), e);
 }
 
@@ -76,7 +77,8 @@ int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *k
         return err_wrap(e, "create %s %s", kind->kind, name);
     if (kube_get(ctx, p->worker->kube, kind, p->key->ns, name, &there, e) < 0)
         return err_wrap(e, "read %s %s", kind->kind, name);
-    if (pass_check_owner(kind, object, there, e) < 0 || relabel(ctx, p, kind, object, there, e) < 0)
+    if (pass_check_owner(kind, object, there, e) < 0 ||
+        pass_relabel(ctx, p, kind, object, there, e) < 0)
         return -1;
     if (out)
         *out = TAKE(there);
