@@ -132,8 +132,15 @@ def unmanaged(installed, namespace):
 
 @pytest.fixture
 def etcd(operator, unmanaged):
-    """A cluster yet to be created; it goes before its namespace does."""
-    return unmanaged
+    """A cluster yet to be created; it goes before its namespace and its operator do.
+
+    A namespace that is still terminating when the API server restarts may be finalized with
+    members in it that nobody can let go any more.
+    """
+    yield unmanaged
+    with contextlib.suppress(ApiException):  # deleted by the test
+        unmanaged.delete()
+    until(lambda: not unmanaged.all_members(), 60, "its members are gone")
 
 
 def _keep_evidence(cluster, test):

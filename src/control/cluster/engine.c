@@ -16,7 +16,7 @@
 #include "kube/client.h"
 
 /* The prober brings a key back; these are for what it cannot see. */
-enum { SAFETY_MS = 10 * 1000, AT_REST_MS = 5 * 60 * 1000, POSTPONED_MS = 1000 };
+enum { SAFETY_MS = 10 * 1000, AT_REST_MS = 5 * 60 * 1000, POSTPONED_MS = 1000, STEPPED_MS = 1000 };
 
 /* When to look again, and when to ask the members again. */
 static int64_t come_back(const struct ctx *ctx, const struct pass *p, const struct plan *plan)
@@ -26,8 +26,8 @@ static int64_t come_back(const struct ctx *ctx, const struct pass *p, const stru
     if (p->seen.exists == NO && p->seen.n_members == 0)
         return 0; /* nothing is left to look after; whatever comes comes as an event */
     int64_t after_ms = at_rest ? AT_REST_MS : SAFETY_MS;
-    if (!p->asked)
-        after_ms = plan->recheck_ms;
+    if (!p->asked) /* the event of what was done comes first; if it does not, there is no hurry */
+        after_ms = plan->step == STEP_WAIT ? plan->recheck_ms : STEPPED_MS;
     else if (plan->step != STEP_WAIT)
         prober_stale(prober, p->key, true);
     else

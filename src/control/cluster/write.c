@@ -85,6 +85,18 @@ int pass_create(const struct ctx *ctx, struct pass *p, const struct kube_kind *k
     return 0;
 }
 
+/* "Not found", though it was read before, is about the member or about its namespace: one that was
+ * finalized too early leaves behind what nobody can change until there is a namespace again. */
+static int check_gone(const struct ctx *ctx, struct pass *p, const char *name, struct err *e)
+{
+    struct err gone = {0};
+    json_auto_t *live = NULL;
+    if (kube_get(ctx, p->worker->kube, &kind_members, p->key->ns, name, &live, &gone) < 0 &&
+        gone.code == ERR_NOT_FOUND)
+        return 0;
+    return err_wrap(e, "release it");
+}
+
 int pass_release(const struct ctx *ctx, struct pass *p, const struct member_view *view,
                  struct err *e)
 {
@@ -108,7 +120,7 @@ int pass_release(const struct ctx *ctx, struct pass *p, const struct member_view
         .type = KUBE_PATCH_MERGE, .resource_version = jstr(live, "metadata.resourceVersion", NULL)};
     if (pass_patch(ctx, p, &kind_members, name, &how,
                    JOBJ(J("metadata", JOBJ(J("finalizers", json_incref(kept))))), e) < 0)
-        return e->code == ERR_NOT_FOUND ? 0 : -1;
+        return e->code == ERR_NOT_FOUND ? check_gone(ctx, p, name, e) : -1;
     log_info(ctx->log, "member released", KV("member", name));
     return 0;
 }

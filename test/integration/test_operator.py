@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses are reused: what answers at a Pod's address may be another cluster.
+"""The operator where there is no node: what a real one cannot be made to do on demand.
 
-There is no node here. The test plays the kubelet: it reads the Pods the operator makes, runs their
-etcd on an address of its choice, and says in the Pod's status where it is.
+Addresses are reused, and what answers at a Pod's address may be another cluster: the test plays the
+kubelet, reads the Pods the operator makes, runs their etcd on an address of its choice, and says in
+the Pod's status where it is. And namespaces vanish under what is in them.
 """
 
 import base64
@@ -54,6 +55,15 @@ def served(api):
         return None
 
 
+def start_operator(processes, control_plane, namespace):
+    """Returns where its metrics are."""
+    health, metrics = (f"127.0.0.1:{ports.free()}" for _ in range(2))
+    words = [BINARY, "operator", "--kubeconfig", control_plane.kubeconfig]
+    words += ["--metrics-bind-address", metrics, "--watch-namespace", namespace]
+    processes.start("operator", [*words, "--health-probe-bind-address", health])
+    return f"http://{metrics}/metrics"
+
+
 def start_etcd(processes, name, address, flags, data):
     """An etcd with these flags, listening where the test says."""
     listen = {
@@ -94,10 +104,7 @@ def condition(api, kind):
 def test_what_answers_elsewhere_is_never_taken_for_the_cluster(
     api, control_plane, processes, tmp_path
 ):
-    words = [BINARY, "operator", "--kubeconfig", control_plane.kubeconfig]
-    words += ["--metrics-bind-address", "0", "--watch-namespace", "default"]
-    words += ["--health-probe-bind-address", f"127.0.0.1:{ports.free()}"]
-    processes.start("operator", words)
+    start_operator(processes, control_plane, "default")
     stranger = ["--name=stranger", f"--initial-advertise-peer-urls=http://{STRANGER}:2380"]
     stranger += [f"--initial-cluster=stranger=http://{STRANGER}:2380"]
     stranger += [f"--advertise-client-urls=http://{STRANGER}:2379"]
@@ -153,3 +160,44 @@ def test_what_answers_elsewhere_is_never_taken_for_the_cluster(
             api.patch(path, {"metadata": {"finalizers": None}})
         except ApiError:
             pass  # gone already
+
+
+def vanish(api, name):
+    """What is left in a namespace stays when it is finalized too early."""
+    path = f"/api/v1/namespaces/{name}"
+    api.delete(path)
+    body = api.get(path) | {"spec": {"finalizers": []}}
+    api.request("PUT", f"{path}/finalize", body)
+    until(lambda: not api.find(path), 20, "it is gone")
+
+
+def passes(metrics):
+    """By their result."""
+    with urllib.request.urlopen(metrics, timeout=2) as answer:
+        lines = answer.read().decode().splitlines()
+    series = [line.rpartition(" ") for line in lines if line.startswith("raftsman_reconcile_total")]
+    return {name.partition('"')[2].rstrip('"}'): int(value) for name, _, value in series}
+
+
+def test_a_member_in_a_namespace_that_is_gone_is_no_busy_work(api, control_plane, processes):
+    namespace = "vanished"
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    api.create("/api/v1/namespaces", space)
+    group = GROUP.replace("/default", f"/{namespace}")
+    meta = {"name": "left-abcde", "finalizers": ["etcd-operator.cozystack.io/member-cleanup"]}
+    meta |= {"labels": {"etcd-operator.cozystack.io/cluster": "left"}}
+    spec = {"clusterName": "left", "version": "3.6.11", "storage": {"size": "1Gi"}}
+    spec |= {"clusterToken": "left", "bootstrap": True, "initialCluster": ""}
+    body = {"apiVersion": "etcd-operator.cozystack.io/v1alpha2", "kind": "EtcdMember"}
+    api.create(f"{group}/etcdmembers", body | {"metadata": meta, "spec": spec})
+    member = f"{group}/etcdmembers/{meta['name']}"
+    api.delete(member)
+    vanish(api, namespace)
+    metrics = start_operator(processes, control_plane, namespace)
+    log = processes.get("operator")
+    until(lambda: f'namespaces \\"{namespace}\\" not found' in log.tail(None), 20, "it is said")
+    time.sleep(3)
+    assert sum(passes(metrics).values()) < 5
+    assert api.find(member)
+    api.create("/api/v1/namespaces", space)
+    until(lambda: not api.find(member), 60, "it is let go")
