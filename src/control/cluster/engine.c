@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/thread.h"
 #include "control/cluster/engine_internal.h"
 #include "control/runtime/queue.h"
 #include "kube/client.h"
@@ -86,15 +85,12 @@ static void told(void *arg, const struct objkey *key, const struct health *h, bo
 
 /* What we write must be kept: an older CRD would drop it without a word, and what protects a
  * member's disk with it. One field stands for all that came with it. */
-static int check_crds(const struct ctx *ctx, struct kube_config *config, struct err *e)
+static int check_crds(const struct ctx *ctx, struct kube_client *kube, struct err *e)
 {
     static const struct {
         const struct kube_kind *kind;
         const char *field;
     } needed[] = {{&kind_members, "status.pvcUID"}, {&kind_clusters, "status.members"}};
-    AUTO(kube_client_free_auto) struct kube_client *kube = NULL;
-    if (kube_client_new(ctx, config, &kube, e) < 0)
-        return -1;
     for (size_t i = 0; i < COUNT_OF(needed); i++) {
         bool there = false;
         if (kube_crd_has_field(ctx, kube, needed[i].kind, needed[i].field, &there, e) < 0) {
@@ -114,29 +110,23 @@ static int check_crds(const struct ctx *ctx, struct kube_config *config, struct 
     return 0;
 }
 
-/* Begun beside the first look at the world, which takes as long. */
-struct crd_check {
-    struct thread thread;
-    const struct ctx *ctx;
-    struct kube_config *config;
-    int rc; /* -1 until it went well */
-};
-
-static void run_crd_check(void *arg)
+static void prepare(const struct ctx *ctx, struct kube_client *kube, void *arg)
 {
-    struct crd_check *c = arg;
+    struct engine *g = arg;
     struct err ignored = {0};
-    c->rc = check_crds(c->ctx, c->config, &ignored);
+    g->crds_checked = check_crds(ctx, kube, &ignored) == 0;
 }
 
 static int start(const struct ctx *ctx, struct wq *queue, void *arg, struct err *e)
 {
     struct engine *g = arg;
     g->queue = queue;
-    thread_join(&g->crds->thread);
-    /* They may have come since: now that the world was seen, they are there. */
-    if (g->crds->rc < 0 && check_crds(ctx, g->options->config, e) < 0)
-        return -1;
+    if (!g->crds_checked) { /* they may have come since: now that the world was seen, they are there
+                             */
+        AUTO(kube_client_free_auto) struct kube_client *kube = NULL;
+        if (kube_client_new(ctx, g->options->config, &kube, e) < 0 || check_crds(ctx, kube, e) < 0)
+            return -1;
+    }
     return prober_start(ctx, g->prober, e);
 }
 
@@ -235,6 +225,7 @@ int engine_run(const struct ctx *ctx, const struct engine_options *o, struct err
         .metrics = o->metrics,
         .controller = {.name = "etcdcluster",
                        .reconcile = reconcile,
+                       .prepare = prepare,
                        .start = start,
                        .stop = stop,
                        .arg = &g},
@@ -245,13 +236,7 @@ int engine_run(const struct ctx *ctx, const struct engine_options *o, struct err
         .health_address = o->health_address,
         .metrics_address = o->metrics_address,
     };
-    struct crd_check crds = {.ctx = ctx, .config = o->config, .rc = -1};
-    struct err ignored = {0}; /* what could not be begun is done later */
-    g.crds = &crds;
-    if (n >= 0)
-        (void)!thread_start(&crds.thread, "crds", run_crd_check, &crds, &ignored);
     const int rc = n < 0 ? -1 : manager_run(ctx, &manager, e);
-    thread_join(&crds.thread);
     prober_free(g.prober);
     budget_free(g.disruptions);
     view_set_free(g.clusters);

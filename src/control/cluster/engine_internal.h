@@ -28,7 +28,7 @@ struct engine {
     struct prober *prober;
     struct budget *disruptions;
     struct wq *queue; /* while passes run */
-    struct crd_check *crds;
+    bool crds_checked;
     struct view_set *clusters, *members, *pods, *pvcs, *services, *pdbs;
     struct metric *members_by_state, *has_leader, *quorum_margin, *db_bytes, *steps;
 };

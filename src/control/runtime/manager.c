@@ -40,12 +40,15 @@ struct manager {
     struct server_check ready[2];
     struct server_checks ready_checks, live_checks;
     struct thread workers[MANAGER_WORKERS_MAX];
-    atomic_int busy; /* workers that have not ended */
+    atomic_int busy;      /* workers that have not ended */
+    atomic_bool prepared; /* the first worker has its connection, and has looked ahead */
     struct metric *passes, *seconds;
     int64_t call_ms; /* limit of an API call */
 
-    pthread_mutex_t lock; /* guards: denied */
-    struct map denied;    /* texts of missing rights that were logged */
+    pthread_mutex_t lock; /* guards: denied, go */
+    pthread_cond_t went;
+    bool go;           /* the queue may be worked on, or has ended */
+    struct map denied; /* texts of missing rights that were logged */
 };
 
 /* --- Workers --- */
@@ -105,6 +108,30 @@ static void one_pass(struct manager *m, struct worker *w, const struct objkey *k
     wq_done(m->queue, key);
 }
 
+/* From now on workers take what the queue gives. */
+static void let_go(struct manager *m)
+{
+    MUTEX_HOLD(&m->lock);
+    m->go = true;
+    (void)pthread_cond_broadcast(&m->went); /* never fails */
+}
+
+static void wait_to_go(struct manager *m)
+{
+    MUTEX_HOLD(&m->lock);
+    while (!m->go)
+        (void)pthread_cond_wait(&m->went, &m->lock); /* never fails */
+}
+
+/* The first worker is there before there is work, and connects meanwhile. */
+static void prepare(struct manager *m, struct kube_client *kube)
+{
+    const struct controller *c = &m->o->controller;
+    if (c->prepare && !atomic_load(&m->prepared))
+        c->prepare(&m->work, kube, c->arg);
+    atomic_store(&m->prepared, true);
+}
+
 static void work(void *arg)
 {
     struct manager *m = arg;
@@ -117,11 +144,14 @@ static void work(void *arg)
         if (m->leader)
             w.guard = leader_guard(m->leader);
         kube_client_guard(w.kube, w.guard);
+        prepare(m, w.kube);
+        wait_to_go(m);
         struct objkey key;
         while (wq_get(m->queue, &key))
             one_pass(m, &w, &key);
         kube_client_free(w.kube);
     }
+    atomic_store(&m->prepared, true); /* or never will be */
     atomic_fetch_sub(&m->busy, 1);
 }
 
@@ -210,6 +240,7 @@ static int set_up(const struct ctx *ctx, struct manager *m, struct err *e)
     m->call_ms = MANAGER_CALL_MS;
     m->stop_infra.fd = m->stop_work.fd = m->lost.fd = -1;
     (void)pthread_mutex_init(&m->lock, NULL); /* cannot fail without attributes */
+    (void)pthread_cond_init(&m->went, NULL);
     if (cancel_init(&m->stop_infra, e) < 0 || cancel_init(&m->stop_work, e) < 0 ||
         cancel_init(&m->lost, e) < 0)
         return -1;
@@ -255,23 +286,29 @@ static int set_up(const struct ctx *ctx, struct manager *m, struct err *e)
     return 0;
 }
 
-static int start_workers(struct manager *m, struct err *e)
+static int start_worker(struct manager *m, int i, struct err *e)
+{
+    char name[24];
+    (void)snprintf(name, sizeof(name), "worker-%d", i);
+    atomic_fetch_add(&m->busy, 1);
+    if (thread_start(&m->workers[i], name, work, m, e) == 0)
+        return 0;
+    atomic_fetch_sub(&m->busy, 1);
+    return -1;
+}
+
+static int start_work(struct manager *m, struct err *e)
 {
     const struct controller *c = &m->o->controller;
     if (c->start && c->start(&m->work, m->queue, c->arg, e) < 0)
         return -1;
+    let_go(m);
     int n = m->o->workers > 0 ? m->o->workers : MANAGER_WORKERS;
     if (n > MANAGER_WORKERS_MAX)
         n = MANAGER_WORKERS_MAX;
-    for (int i = 0; i < n; i++) {
-        char name[24];
-        (void)snprintf(name, sizeof(name), "worker-%d", i);
-        atomic_fetch_add(&m->busy, 1);
-        if (thread_start(&m->workers[i], name, work, m, e) < 0) {
-            atomic_fetch_sub(&m->busy, 1);
+    for (int i = 1; i < n; i++)
+        if (start_worker(m, i, e) < 0)
             return -1;
-        }
-    }
     return 0;
 }
 
@@ -282,15 +319,15 @@ static int run(const struct ctx *ctx, struct manager *m, struct err *e)
     struct err stopped = {0};
     if (start_servers(m, e) < 0 || watcher_start(&m->infra, m->watcher, e) < 0 ||
         (m->leader && leader_start(&m->infra, m->leader, e) < 0) ||
-        events_start(&m->work, m->events, e) < 0)
+        events_start(&m->work, m->events, e) < 0 || start_worker(m, 0, e) < 0)
         return -1;
     if (m->leader && leader_wait(&waiting, m->leader, &stopped) < 0)
         return 0; /* stopped as a standby */
     /* A worker that acts before the first lists are complete would see half a world. */
-    while (!watcher_synced(m->watcher))
-        if (ctx_sleep(&waiting, 10, &stopped) < 0)
+    while (!watcher_synced(m->watcher) || !atomic_load(&m->prepared))
+        if (ctx_sleep(&waiting, 1, &stopped) < 0)
             return 0;
-    if (start_workers(m, e) < 0)
+    if (start_work(m, e) < 0)
         return -1;
     (void)!ctx_sleep(&waiting, INT64_MAX / 4, &stopped); /* ends by cancellation */
     return 0;
@@ -301,6 +338,7 @@ static void end(const struct ctx *ctx, struct manager *m)
     const bool lost = ctx_canceled(&m->work);
     if (m->queue)
         wq_stop(m->queue);
+    let_go(m);
     const struct ctx calm = ctx_root(ctx->clock, ctx->log);
     const struct ctx grace = ctx_with_timeout(&calm, MANAGER_GRACE_MS);
     struct err e = {0};
@@ -335,6 +373,7 @@ static void tear_down(struct manager *m)
     cancel_done(&m->stop_infra);
     cancel_done(&m->stop_work);
     cancel_done(&m->lost);
+    (void)pthread_cond_destroy(&m->went);
     (void)pthread_mutex_destroy(&m->lock);
 }
 

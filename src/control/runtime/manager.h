@@ -49,6 +49,9 @@ struct controller {
      * soon, any other at the capped backoff. */
     int (*reconcile)(const struct ctx *ctx, struct worker *w, const struct objkey *key,
                      struct outcome *next, struct err *e);
+    /* What can be looked up beside the first lists, by the first worker's client, also on a
+     * standby; may be NULL. Whoever needs it looks at what came of it in `start`. */
+    void (*prepare)(const struct ctx *ctx, struct kube_client *kube, void *arg);
     /* Threads of the controller's own; may be NULL. `start` is called before the first pass, when
      * this process leads and has seen the world; `stop` after the last one, when ctx is
      * cancelled. The queue may be fed until then. */
