@@ -119,6 +119,10 @@ class Kube:
         statuses = self.core.read_namespaced_pod(pod, namespace).status.container_statuses
         return statuses[0].restart_count if statuses else None
 
+    def last_node(self):
+        """Its name, and itself, to be lost: there is one however small the rig is."""
+        return max(self.rig.nodes.items())
+
     def node_ready(self, node):
         """True, False or Unknown, as the Node's condition says."""
         return condition(self.core.read_node(node), "Ready")

@@ -13,12 +13,12 @@ LOSS_SECONDS = 40
 
 @pytest.mark.parametrize("verb", ["pause", "cut"])
 def test_a_node_that_falls_silent_is_lost_and_returns_with_its_pods(cluster, namespace, verb):
-    node = cluster.rig.nodes["node2"]
-    cluster.create(namespace, pod("passenger", nodeName="node2"))
+    name, node = cluster.last_node()
+    cluster.create(namespace, pod("passenger", nodeName=name))
     cluster.wait_ready(namespace, "passenger")
     getattr(node, verb)()
     try:
-        until(lambda: cluster.node_ready("node2") == "Unknown", LOSS_SECONDS, "node2 is lost")
+        until(lambda: cluster.node_ready(name) == "Unknown", LOSS_SECONDS, f"{name} is lost")
     finally:
         node.restore(cluster.rig.api)
     cluster.wait_ready(namespace, "passenger")

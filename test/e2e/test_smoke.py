@@ -107,11 +107,11 @@ def test_three_etcd_pods_find_each_other_by_headless_dns(cluster, namespace):
 
 
 def test_a_stopped_node_is_noticed_and_comes_back(cluster, namespace):
-    node = cluster.rig.nodes["node3"]
-    cluster.create(namespace, pod("passenger", nodeName="node3"))
+    name, node = cluster.last_node()
+    cluster.create(namespace, pod("passenger", nodeName=name))
     cluster.wait_ready(namespace, "passenger")
     node.stop()
-    until(lambda: cluster.node_ready("node3") == "Unknown", 40, "the loss of the node is noticed")
+    until(lambda: cluster.node_ready(name) == "Unknown", 40, "the loss of the node is noticed")
     until(lambda: not cluster.is_ready(namespace, "passenger"), 10, "its Pod is not ready")
     node.restore(cluster.rig.api)
     cluster.wait_ready(namespace, "passenger")
