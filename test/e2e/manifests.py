@@ -77,7 +77,8 @@ def etcd_cluster(namespace, size=3):
     urls = {name: f"http://{name}.etcd.{namespace}.svc.cluster.local" for name in names}
     peers = ",".join(f"{name}={url}:2380" for name, url in urls.items())
     apart = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    wish = {"weight": 100, "podAffinityTerm": apart}  # a rig of one node cannot grant it
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
 
     def member(name):
         container = {
