@@ -16,7 +16,7 @@
 
 /* Rechecks are a safety net: progress normally comes by events and the prober. */
 enum {
-    SOON_MS = 50,      /* etcd may answer otherwise in a moment; the prober slows down itself */
+    SOON_MS = 25,      /* etcd may answer otherwise in a moment; the prober slows down itself */
     SHORTLY_MS = 2000, /* something outside is under way */
     LATER_MS = 30000,  /* steady, or waiting for a person */
 };
