@@ -50,6 +50,28 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t n)
     return ~c;
 }
 
+/* Checksums are polynomials over two elements, with the highest power in the lowest bit; this is
+ * their product modulo the one of the checksum. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = UINT32_C(1) << 31; bit != 0; bit >>= 1) {
+        product ^= (a & bit) ? b : 0;
+        b = (b & 1) ? (b >> 1) ^ polynomial : b >> 1;
+    }
+    return product;
+}
+
+/* Every byte that follows multiplies what came before by x to the eighth. */
+uint32_t crc32c_join(uint32_t a, uint32_t b, uint64_t b_bytes)
+{
+    uint32_t power = UINT32_C(1) << 23;
+    for (; b_bytes != 0; b_bytes >>= 1, power = multiply(power, power))
+        if (b_bytes & 1)
+            a = multiply(a, power);
+    return a ^ b;
+}
+
 #if defined(__x86_64__)
 
 static uint32_t after_lane(uint32_t c)

@@ -29,6 +29,23 @@ static void pieces_add_up_and_both_ways_agree(void **state)
     }
 }
 
+static void checksums_join_as_if_computed_in_one_go(void **state)
+{
+    (void)state;
+    enum { BYTES = 70000 };
+    uint64_t seed = 44;
+    auto_free unsigned char *bytes = xmalloc(BYTES);
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = (unsigned char)test_next(&seed);
+    for (int round = 0; round < 500; round++) {
+        const size_t n = test_below(&seed, round < 100 ? 10 : BYTES),
+                     cut = test_below(&seed, n + 1);
+        const uint32_t a = crc32c(0, bytes, cut), b = crc32c(0, bytes + cut, n - cut);
+        assert_int_equal(crc32c_join(a, b, n - cut), crc32c(0, bytes, n));
+    }
+    assert_int_equal(crc32c_join(7, 0, 0), 7);
+}
+
 /* Long enough for lanes side by side, at every distance from a whole number of them. */
 static void long_inputs_agree_too(void **state)
 {
@@ -45,4 +62,5 @@ static void long_inputs_agree_too(void **state)
                          crc32c_portable(7, bytes + skipped, BYTES - skipped));
 }
 
-TEST_MAIN(TEST(known_values), TEST(pieces_add_up_and_both_ways_agree), TEST(long_inputs_agree_too))
+TEST_MAIN(TEST(known_values), TEST(pieces_add_up_and_both_ways_agree),
+          TEST(checksums_join_as_if_computed_in_one_go), TEST(long_inputs_agree_too))
