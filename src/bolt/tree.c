@@ -5,9 +5,7 @@
 
 #include "base/mem.h"
 
-/* Copies are made in pieces: for longer ones the C library turns to an instruction that some
- * processors run at a quarter of the speed when the two sides are not aligned alike. */
-enum { COUNT_MAX = 0xFFF0, COPY_BYTES = 1024 };
+enum { COUNT_MAX = 0xFFF0 };
 
 void bolt_out_init(struct bolt_out *o, const struct bolt_sink *sink, uint32_t page_size,
                    uint64_t first, size_t buffer_bytes)
@@ -36,31 +34,6 @@ int bolt_out_flush(struct bolt_out *o, struct err *e)
     return 0;
 }
 
-static int out_bytes(struct bolt_out *o, const void *bytes, size_t n, struct err *e)
-{
-    const uint8_t *p = bytes;
-    while (n > 0) {
-        if (o->used == o->size && bolt_out_flush(o, e) < 0)
-            return -1;
-        size_t part = n < o->size - o->used ? n : o->size - o->used;
-        if (p) {
-            part = part < COPY_BYTES ? part : COPY_BYTES;
-            memcpy(o->buffer + o->used, p, part);
-            p += part;
-        } else {
-            memset(o->buffer + o->used, 0, part);
-        }
-        o->used += part;
-        n -= part;
-    }
-    return 0;
-}
-
-static int out_zeros(struct bolt_out *o, size_t n, struct err *e)
-{
-    return out_bytes(o, NULL, n, e);
-}
-
 static void encode_header(uint8_t *p, uint64_t page, bool leaf, size_t count, uint64_t overflow)
 {
     bolt_put64(p, page);
@@ -84,25 +57,95 @@ static void encode_element(uint8_t *p, const struct bolt_entry *entry, bool leaf
     }
 }
 
-/* Hands the pieces of a node to `add` in file order: header, elements, keys and values. */
-static int encode_node(const struct bolt_level *l, size_t n, bool leaf, uint64_t page,
-                       uint64_t overflow, struct bolt_out *o, struct err *e)
+/* Copies are made in pieces: for longer ones the C library turns to an instruction that some
+ * processors run at a quarter of the speed when the two sides are not aligned alike. */
+static uint8_t *copy(uint8_t *to, struct str from)
 {
-    uint8_t piece[BOLT_HEADER_BYTES];
-    encode_header(piece, page, leaf, n, overflow);
-    if (out_bytes(o, piece, sizeof(piece), e) < 0)
+    enum { COPY_BYTES = 1024 };
+    for (size_t n; from.n > 0; from = str_from(from, n), to += n) {
+        n = from.n < COPY_BYTES ? from.n : COPY_BYTES;
+        memcpy(to, from.p, n);
+    }
+    return to;
+}
+
+static int out_piece(struct bolt_out *o, struct str bytes, struct err *e)
+{
+    while (bytes.n > 0) {
+        if (o->used == o->size && bolt_out_flush(o, e) < 0)
+            return -1;
+        const struct str part = str_first(bytes, o->size - o->used);
+        (void)copy(o->buffer + o->used, part);
+        o->used += part.n;
+        bytes = str_from(bytes, part.n);
+    }
+    return 0;
+}
+
+/* A node in one piece: header, elements, keys and values. Returns where it ends. */
+static uint8_t *encode_node(const struct bolt_level *l, size_t n, bool leaf, uint64_t page,
+                            uint64_t overflow, uint8_t *p)
+{
+    encode_header(p, page, leaf, n, overflow);
+    p += BOLT_HEADER_BYTES;
+    uint8_t *data = p + n * BOLT_ELEMENT_BYTES;
+    for (size_t i = 0; i < n; i++, p += BOLT_ELEMENT_BYTES) {
+        encode_element(p, &l->v[i], leaf, (size_t)(data - p));
+        data = copy(copy(data, l->v[i].key), l->v[i].value);
+    }
+    return data;
+}
+
+/* The same piece by piece, for one that is larger than the buffer. */
+static int out_pieces(struct bolt_out *o, const struct bolt_level *l, size_t n, bool leaf,
+                      uint64_t page, uint64_t overflow, struct err *e)
+{
+    uint8_t p[BOLT_HEADER_BYTES];
+    const struct str piece = {(const char *)p, sizeof(p)};
+    encode_header(p, page, leaf, n, overflow);
+    if (out_piece(o, piece, e) < 0)
         return -1;
     size_t pos = n * BOLT_ELEMENT_BYTES;
     for (size_t i = 0; i < n; i++) {
-        encode_element(piece, &l->v[i], leaf, pos);
-        if (out_bytes(o, piece, sizeof(piece), e) < 0)
+        encode_element(p, &l->v[i], leaf, pos);
+        if (out_piece(o, piece, e) < 0)
             return -1;
         pos += l->v[i].key.n + l->v[i].value.n - BOLT_ELEMENT_BYTES;
     }
     for (size_t i = 0; i < n; i++)
-        if (out_bytes(o, l->v[i].key.p, l->v[i].key.n, e) < 0 ||
-            (l->v[i].value.n > 0 && out_bytes(o, l->v[i].value.p, l->v[i].value.n, e) < 0))
+        if (out_piece(o, l->v[i].key, e) < 0 || out_piece(o, l->v[i].value, e) < 0)
             return -1;
+    return 0;
+}
+
+static int out_zeros(struct bolt_out *o, size_t n, struct err *e)
+{
+    static const char zeros[BOLT_PAGE_MIN];
+    for (size_t part; n > 0; n -= part) {
+        part = n < sizeof(zeros) ? n : sizeof(zeros);
+        if (out_piece(o, (struct str){zeros, part}, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The first n entries of a level as one node of `bytes`, in pages of its own. */
+static int out_node(struct bolt_out *o, const struct bolt_level *l, size_t n, bool leaf,
+                    size_t bytes, struct err *e)
+{
+    const uint64_t span = (bytes + o->page_size - 1) / o->page_size, page = o->next;
+    const size_t room = (size_t)(span * o->page_size);
+    if (span > UINT32_MAX)
+        return err_set(e, ERR_TOO_BIG, 0, "a node of %zu bytes", bytes);
+    o->next += span;
+    if (room > o->size)
+        return out_pieces(o, l, n, leaf, page, span - 1, e) < 0 ? -1
+                                                                : out_zeros(o, room - bytes, e);
+    if (room > o->size - o->used && bolt_out_flush(o, e) < 0)
+        return -1;
+    uint8_t *end = encode_node(l, n, leaf, page, span - 1, o->buffer + o->used);
+    memset(end, 0, room - bytes);
+    o->used += room;
     return 0;
 }
 
@@ -130,14 +173,9 @@ static int emit(struct bolt_tree *t, unsigned level, size_t n, struct err *e)
     size_t bytes = BOLT_HEADER_BYTES;
     for (size_t i = 0; i < n; i++)
         bytes += entry_bytes(&l->v[i]);
-    const uint64_t span = (bytes + o->page_size - 1) / o->page_size;
     const struct bolt_entry above = {.key = n > 0 ? l->v[0].key : (struct str){0},
                                      .child = o->next};
-    if (span > UINT32_MAX)
-        return err_set(e, ERR_TOO_BIG, 0, "a node of %zu bytes", bytes);
-    o->next += span;
-    if (encode_node(l, n, level == 0, above.child, span - 1, o, e) < 0 ||
-        out_zeros(o, span * o->page_size - bytes, e) < 0)
+    if (out_node(o, l, n, level == 0, bytes, e) < 0)
         return -1;
     auto_free char *first = n > 0 ? str_dup(above.key) : NULL; /* outlives its own level */
     const struct bolt_entry up = {.key = {first, above.key.n}, .child = above.child};
@@ -251,22 +289,8 @@ int bolt_tree_to_page(struct bolt_tree *t, uint64_t *out_page, struct err *e)
 
 static size_t encode_inline(const struct bolt_level *l, uint8_t *value)
 {
-    uint8_t *p = value;
-    memset(p, 0, BOLT_BUCKET_BYTES);
-    p += BOLT_BUCKET_BYTES;
-    encode_header(p, 0, true, l->n, 0);
-    p += BOLT_HEADER_BYTES;
-    uint8_t *data = p + l->n * BOLT_ELEMENT_BYTES;
-    for (size_t i = 0; i < l->n; i++, p += BOLT_ELEMENT_BYTES) {
-        const struct bolt_entry *entry = &l->v[i];
-        encode_element(p, entry, true, (size_t)(data - p));
-        memcpy(data, entry->key.p, entry->key.n);
-        data += entry->key.n;
-        if (entry->value.n > 0)
-            memcpy(data, entry->value.p, entry->value.n);
-        data += entry->value.n;
-    }
-    return (size_t)(data - value);
+    memset(value, 0, BOLT_BUCKET_BYTES);
+    return (size_t)(encode_node(l, l->n, true, 0, 0, value + BOLT_BUCKET_BYTES) - value);
 }
 
 int bolt_tree_to_bucket(struct bolt_tree *t, uint8_t *value, size_t *out_n, struct err *e)
