@@ -15,20 +15,27 @@ void bolt_out_init(struct bolt_out *o, const struct bolt_sink *sink, uint32_t pa
         .page_size = page_size,
         .next = first,
         .offset = first * page_size,
-        .buffer = xmalloc(buffer_bytes),
+        .buffer = sink->buffer ? sink->buffer(sink->arg, buffer_bytes) : xmalloc(buffer_bytes),
         .size = buffer_bytes,
     };
 }
 
 void bolt_out_done(struct bolt_out *o)
 {
-    free(TAKE(o->buffer));
+    uint8_t *buffer = TAKE(o->buffer);
+    if (buffer && !o->sink->buffer)
+        free(buffer);
 }
 
 int bolt_out_flush(struct bolt_out *o, struct err *e)
 {
-    if (o->used > 0 && o->sink->write(o->sink->arg, o->offset, o->buffer, o->used, e) < 0)
+    const struct bolt_sink *sink = o->sink;
+    if (o->used == 0)
+        return 0;
+    if (sink->write(sink->arg, o->offset, o->buffer, o->used, e) < 0)
         return -1;
+    if (sink->buffer)
+        o->buffer = sink->buffer(sink->arg, o->size);
     o->offset += o->used;
     o->used = 0;
     return 0;
@@ -177,6 +184,8 @@ static int emit(struct bolt_tree *t, unsigned level, size_t n, struct err *e)
                                      .child = o->next};
     if (out_node(o, l, n, level == 0, bytes, e) < 0)
         return -1;
+    if (level == 1 && t->tells && o->sink->subtree)
+        o->sink->subtree(o->sink->arg, above.child, o->next);
     auto_free char *first = n > 0 ? str_dup(above.key) : NULL; /* outlives its own level */
     const struct bolt_entry up = {.key = {first, above.key.n}, .child = above.child};
     release_keys(l, level, n);

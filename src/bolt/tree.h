@@ -9,10 +9,17 @@
 #include "bolt/db.h"
 #include "bolt/layout.h"
 
-/* Where new pages go. Offsets rise without gaps, except that meta pages are written last. */
+/* Where new pages go. Offsets rise without gaps, except that meta pages are written last. All
+ * callbacks but `write` may be NULL. */
 struct bolt_sink {
     void *arg;
     int (*write)(void *arg, uint64_t offset, const void *bytes, size_t n, struct err *e);
+    /* Where the next pages are collected, n bytes. It stays the sink's, and is untouched once it
+     * was written: a sink with several can let `write` return before the work is done. */
+    uint8_t *(*buffer)(void *arg, size_t n);
+    /* Of the bulk writer: a branch over leaves, at `page`, and all below it will have been written
+     * when everything before `end` was. */
+    void (*subtree)(void *arg, uint64_t page, uint64_t end);
 };
 
 /* Allocates page numbers upwards and collects pages into large writes. */
@@ -46,6 +53,7 @@ struct bolt_tree {
     struct bolt_out *out;
     struct bolt_level levels[BOLT_DEPTH_MAX];
     unsigned height; /* levels in use; 0 is leaves */
+    bool tells;      /* the sink hears of its subtrees */
 };
 
 void bolt_tree_init(struct bolt_tree *t, struct bolt_out *out);

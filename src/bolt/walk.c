@@ -3,18 +3,53 @@
  * unreachable for that reason is then not reported a second time by the freelist check. */
 #include "bolt/walk.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/mem.h"
+#include "base/vec.h"
 #include "bolt/layout.h"
 #include "bolt/order.h"
+
+/* A subtree that was walked before: what must be known to take it in. */
+struct part {
+    uint64_t page;
+    uint64_t last_at; /* offset of its last key */
+    uint32_t last_n;
+    int height;
+};
 
 struct walk {
     const struct bolt *b;
     const struct bolt_visitor *v;
     struct bolt_totals totals;
     uint8_t *seen; /* one bit per page */
+    uint64_t room; /* pages it has bits for */
+    VEC(struct part) parts;
+    size_t taken; /* parts that the walk from the root has come to; at first it takes none */
+
+    struct str last; /* key of the last leaf */
+    int deepest;
 };
+
+/* A file that is being written grows from part to part. */
+static void look_at(struct walk *w, const struct bolt *b)
+{
+    w->b = b;
+    if (b->meta.pages <= w->room)
+        return;
+    const uint64_t before = w->room / 8;
+    const uint64_t more = w->room + w->room / 2;
+    w->room = ((more > b->meta.pages ? more : b->meta.pages) + 7) / 8 * 8;
+    w->seen = xrealloc_array(w->seen, (size_t)(w->room / 8), 1);
+    memset(w->seen + before, 0, (size_t)(w->room / 8 - before));
+}
+
+static void release(struct walk *w)
+{
+    free(TAKE(w->seen));
+    vec_done(&w->parts);
+}
 
 /* The problem in *e goes to the visitor. Returns 0 to go on behind it. */
 static int report(struct walk *w, uint64_t page, struct err *e)
@@ -124,6 +159,7 @@ static int walk_leaf(struct walk *w, const struct bolt_node *node, const struct 
         if (reach_to(w, node, &reached, end, e) < 0)
             return -1;
     }
+    w->last = before;
     if (check_span(w, node, end, e) < 0 && report(w, node->page, e) < 0)
         return -1;
     return reach_to(w, node, &reached, (const char *)node->p + node->n, e);
@@ -164,19 +200,50 @@ static int walk_node(struct walk *w, const struct bolt_node *node, const struct 
     return node->leaf ? walk_leaf(w, node, r, top, e) : walk_branch(w, node, r, top, depth, e);
 }
 
+static int check_depth(uint64_t page, int depth, struct err *e)
+{
+    if (depth <= BOLT_DEPTH_MAX)
+        return 0;
+    return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": more than %d levels deep", page,
+                   BOLT_DEPTH_MAX);
+}
+
+/* What is left to ask of a part is whether it fits where it is: its first key is that of its top,
+ * its last one was noted. */
+static int take_part(struct walk *w, const struct bolt_node *node, const struct bolt_range *r,
+                     int depth, struct err *e)
+{
+    const struct part *part = &w->parts.v[w->taken];
+    const uint64_t size = w->b->meta.page_size;
+    const struct str last = {(const char *)w->b->p + part->last_at, part->last_n};
+    struct bolt_element first;
+    if (part->last_at + part->last_n > w->b->meta.pages * size)
+        return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": passes the end", part->page);
+    if (check_depth(part->page, depth + part->height, e) < 0 ||
+        bolt_element_at(node, 0, &first, e) < 0 ||
+        bolt_check_order(node, 0, (struct str){0}, first.key, r, e) < 0 ||
+        (w->v->reach && w->v->reach(w->v->arg, part->last_at / size * size, size, e) < 0) ||
+        bolt_check_order(node, node->count - 1, (struct str){0}, last, r, e) < 0)
+        return -1;
+    const size_t index = w->taken++;
+    return w->v->part ? w->v->part(w->v->arg, index, e) : 0;
+}
+
 static int walk_page(struct walk *w, uint64_t page, const struct bolt_range *r, bool top, int depth,
                      struct err *e)
 {
     const uint64_t size = w->b->meta.page_size;
-    if (depth > BOLT_DEPTH_MAX) {
-        err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": more than %d levels deep", page,
-                BOLT_DEPTH_MAX);
+    if (check_depth(page, depth, e) < 0)
         return report(w, page, e);
-    }
+    w->deepest = depth > w->deepest ? depth : w->deepest;
     if (w->v->reach && page < w->b->meta.pages && w->v->reach(w->v->arg, page * size, size, e) < 0)
         return -1;
     struct bolt_node node;
-    if (bolt_node_at(w->b, page, &node, e) < 0 || mark_seen(w, &node, e) < 0)
+    if (bolt_node_at(w->b, page, &node, e) < 0)
+        return report(w, page, e);
+    if (!top && w->taken < w->parts.n && page == w->parts.v[w->taken].page)
+        return take_part(w, &node, r, depth, e);
+    if (mark_seen(w, &node, e) < 0)
         return report(w, page, e);
     return walk_node(w, &node, r, top, depth, e);
 }
@@ -264,14 +331,66 @@ static int walk_freelist(struct walk *w, struct err *e)
     return 0;
 }
 
+static int walk_file(struct walk *w, const struct bolt *b, struct bolt_totals *out, struct err *e)
+{
+    const struct bolt_range all = {0};
+    look_at(w, b);
+    w->taken = 0;
+    if (walk_page(w, b->meta.root, &all, true, 0, e) < 0 || walk_freelist(w, e) < 0)
+        return -1;
+    if (w->taken < w->parts.n)
+        return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": no branch names it, or not in order",
+                       w->parts.v[w->taken].page);
+    *out = w->totals;
+    return 0;
+}
+
 int bolt_walk(const struct bolt *b, const struct bolt_visitor *v, struct bolt_totals *out,
               struct err *e)
 {
-    auto_free uint8_t *seen = xcalloc((size_t)(b->meta.pages / 8 + 1), 1);
-    struct walk w = {.b = b, .v = v, .seen = seen, .totals = {.pages_used = 2}};
+    AUTO(release) struct walk w = {.v = v, .totals = {.pages_used = 2}};
+    return walk_file(&w, b, out, e);
+}
+
+struct bolt_parts {
+    struct walk walk;
+};
+
+struct bolt_parts *bolt_parts_new(const struct bolt_visitor *v)
+{
+    assert(!v->problem);
+    struct bolt_parts *p = xcalloc(1, sizeof(*p));
+    p->walk = (struct walk){.v = v, .totals = {.pages_used = 2}, .taken = SIZE_MAX};
+    return p;
+}
+
+void bolt_parts_free(struct bolt_parts *p)
+{
+    if (!p)
+        return;
+    release(&p->walk);
+    free(p);
+}
+
+/* As if below some branch: the top of a bucket may be empty, a part may not. */
+int bolt_walk_part(struct bolt_parts *p, const struct bolt *b, uint64_t page, struct err *e)
+{
+    struct walk *w = &p->walk;
     const struct bolt_range all = {0};
-    if (walk_page(&w, b->meta.root, &all, true, 0, e) < 0 || walk_freelist(&w, e) < 0)
+    const int depth = 1;
+    w->deepest = depth;
+    look_at(w, b);
+    if (walk_page(w, page, &all, false, depth, e) < 0)
         return -1;
-    *out = w.totals;
+    vec_push(&w->parts, (struct part){.page = page,
+                                      .last_at = (uint64_t)((const uint8_t *)w->last.p - b->p),
+                                      .last_n = (uint32_t)w->last.n,
+                                      .height = w->deepest - depth});
     return 0;
+}
+
+int bolt_walk_rest(struct bolt_parts *p, const struct bolt *b, struct bolt_totals *out,
+                   struct err *e)
+{
+    return walk_file(&p->walk, b, out, e);
 }

@@ -25,6 +25,8 @@ struct bolt_visitor {
      * Every page in use is told once, in pieces of at most a MiB or a page; those of an overflowing
      * node one by one as its elements are reached, the inside of a large value right after it. */
     int (*reach)(void *arg, uint64_t offset, uint64_t bytes, struct err *e);
+    /* In the place of the items of a subtree that was walked before: see bolt_walk_part(). */
+    int (*part)(void *arg, size_t index, struct err *e);
 };
 
 struct bolt_totals {
@@ -36,3 +38,21 @@ struct bolt_totals {
 
 NODISCARD int bolt_walk(const struct bolt *b, const struct bolt_visitor *v, struct bolt_totals *out,
                         struct err *e);
+
+/* --- The same in parts, for a file that is still being written: subtrees are walked as soon as
+ * they are there, the rest once it is complete. Together they check what bolt_walk() checks. The
+ * visitor is borrowed and has no `problem`. One thread at a time. */
+struct bolt_parts;
+struct bolt_parts *bolt_parts_new(const struct bolt_visitor *v) NONNULL;
+void bolt_parts_free(struct bolt_parts *p); /* NULL-safe */
+AUTO_DEFINE(struct bolt_parts, bolt_parts_free)
+
+/* Walks the subtree at `page`, which is not the tree of buckets. Parts come in the order in which
+ * a walk would come to them, and are numbered from 0. `b` need not be complete: bytes, page size
+ * and the number of pages that are written are enough. ERR_CORRUPT: it does not count as walked. */
+NODISCARD int bolt_walk_part(struct bolt_parts *p, const struct bolt *b, uint64_t page,
+                             struct err *e);
+/* From the root, over the parts to everything else; once. `b` may lie elsewhere in memory now. A
+ * part is reached again at its top and its end. ERR_CORRUPT also: a part that is not reachable. */
+NODISCARD int bolt_walk_rest(struct bolt_parts *p, const struct bolt *b, struct bolt_totals *out,
+                             struct err *e);

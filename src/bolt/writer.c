@@ -25,6 +25,7 @@ struct bolt_writer *bolt_writer_new(const struct bolt_sink *sink, uint32_t page_
     struct bolt_writer *w = xcalloc(1, sizeof(*w));
     bolt_out_init(&w->out, sink, page_size, 2, BUFFER_BYTES);
     bolt_tree_init(&w->tree, &w->out);
+    w->tree.tells = true;
     return w;
 }
 
@@ -92,6 +93,7 @@ int bolt_writer_finish(struct bolt_writer *w, uint64_t *out_pages, struct err *e
 {
     if (end_bucket(w, e) < 0)
         return -1;
+    w->tree.tells = false; /* the tree of buckets is not one of keys */
     for (size_t i = 0; i < w->buckets.n; i++) {
         const struct bucket *b = &w->buckets.v[i];
         const struct str value = {(const char *)b->value, b->value_n};

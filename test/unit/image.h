@@ -32,13 +32,12 @@ struct image_item {
     struct str key, value;
 };
 
-/* Items by bucket and key, ascending. */
-static inline struct buf image_of(const struct image_item *items, size_t n, uint32_t page_size)
+/* Items by bucket and key, ascending. Returns the number of pages. */
+static inline uint64_t image_put(const struct bolt_sink *sink, const struct image_item *items,
+                                 size_t n, uint32_t page_size)
 {
-    struct buf b = BUF_INIT(IMAGE_MAX);
     struct err e = {0};
-    const struct bolt_sink sink = {&b, image_write};
-    struct bolt_writer *w = bolt_writer_new(&sink, page_size);
+    struct bolt_writer *w = bolt_writer_new(sink, page_size);
     uint64_t pages = 0;
     for (size_t i = 0; i < n; i++) {
         if ((i == 0 || strcmp(items[i - 1].bucket, items[i].bucket) != 0) &&
@@ -47,9 +46,18 @@ static inline struct buf image_of(const struct image_item *items, size_t n, uint
         if (items[i].key.n > 0 && bolt_writer_put(w, items[i].key, items[i].value, &e) < 0)
             abort();
     }
-    if (bolt_writer_finish(w, &pages, &e) < 0 || pages * page_size != b.n)
+    if (bolt_writer_finish(w, &pages, &e) < 0)
         abort();
     bolt_writer_free(w);
+    return pages;
+}
+
+static inline struct buf image_of(const struct image_item *items, size_t n, uint32_t page_size)
+{
+    struct buf b = BUF_INIT(IMAGE_MAX);
+    const struct bolt_sink sink = {&b, image_write};
+    if (image_put(&sink, items, n, page_size) * page_size != b.n)
+        abort();
     return b;
 }
 

@@ -34,20 +34,27 @@ static int on_problem(void *arg, uint64_t page, const char *what, struct err *e)
     return 0;
 }
 
+enum { BIG_ITEMS = 3001 };
+
 /* Three levels: 3000 keys of 40 bytes on pages of 1 KiB, and a value of several pages. */
-static struct buf big_image(void)
+static const struct image_item *big_items(void)
 {
-    static char keys[3000][16];
-    static struct image_item items[3001];
+    static char keys[BIG_ITEMS][16];
+    static struct image_item items[BIG_ITEMS];
     static char large[5000];
     memset(large, 'L', sizeof(large));
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < BIG_ITEMS - 1; i++) {
         (void)snprintf(keys[i], sizeof(keys[i]), "key-%08d", i);
         items[i] = (struct image_item){"big", str_c(keys[i]), BYTES("012345678901234567890123")};
     }
     items[1500].value = (struct str){large, sizeof(large)};
-    items[3000] = (struct image_item){"small", BYTES("k"), BYTES("v")};
-    return image_of(items, 3001, 1024);
+    items[BIG_ITEMS - 1] = (struct image_item){"small", BYTES("k"), BYTES("v")};
+    return items;
+}
+
+static struct buf big_image(void)
+{
+    return image_of(big_items(), BIG_ITEMS, 1024);
 }
 
 static struct seen walk(const struct buf *image)
@@ -274,8 +281,198 @@ static void large_values_are_reached_piece_by_piece_around_the_visitor(void **st
     vec_done(&t.events);
 }
 
+/* --- In parts ------------------------------------------------------------------------------- */
+
+struct subtrees {
+    struct buf image;
+    VEC(uint64_t) pages;
+};
+
+static int subtrees_write(void *arg, uint64_t offset, const void *bytes, size_t n, struct err *e)
+{
+    return image_write(&((struct subtrees *)arg)->image, offset, bytes, n, e);
+}
+
+static void subtrees_note(void *arg, uint64_t page, uint64_t end)
+{
+    struct subtrees *s = arg;
+    assert_true(page < end && (s->pages.n == 0 || page > s->pages.v[s->pages.n - 1]));
+    vec_push(&s->pages, page);
+}
+
+static struct subtrees big_subtrees(void)
+{
+    struct subtrees s = {.image = BUF_INIT(IMAGE_MAX)};
+    const struct bolt_sink sink = {&s, subtrees_write, NULL, subtrees_note};
+    (void)image_put(&sink, big_items(), BIG_ITEMS, 1024);
+    assert_true(s.pages.n > 3);
+    return s;
+}
+
+static void subtrees_done(struct subtrees *s)
+{
+    buf_done(&s->image);
+    vec_done(&s->pages);
+}
+
+struct counted {
+    size_t items, parts;
+};
+
+static int count_item(void *arg, const struct bolt_item *item, struct err *e)
+{
+    (void)item;
+    (void)e;
+    ((struct counted *)arg)->items++;
+    return 0;
+}
+
+static int count_part(void *arg, size_t index, struct err *e)
+{
+    (void)e;
+    assert_int_equal(index, ((struct counted *)arg)->parts++);
+    return 0;
+}
+
+/* `before`: what is done to the file between the parts and the rest. */
+static int walk_in_parts(const struct subtrees *s, void (*before)(const struct subtrees *),
+                         struct counted *c, struct bolt_totals *totals, struct err *e)
+{
+    const struct bolt_visitor v = {.arg = c, .item = count_item, .part = count_part};
+    AUTO(bolt_parts_free_auto) struct bolt_parts *p = bolt_parts_new(&v);
+    struct bolt b = {.p = (const uint8_t *)s->image.p, .n = s->image.n, .meta.page_size = 1024};
+    for (size_t i = 0; i < s->pages.n; i++) {
+        b.meta.pages = s->pages.v[i] + 1; /* that is all there is of the file so far */
+        if (bolt_walk_part(p, &b, s->pages.v[i], e) < 0)
+            return -1;
+    }
+    if (before)
+        before(s);
+    if (bolt_open(&b, s->image.p, s->image.n, e) < 0)
+        return -1;
+    return bolt_walk_rest(p, &b, totals, e);
+}
+
+static void parts_and_the_rest_are_the_whole(void **state)
+{
+    (void)state;
+    AUTO(subtrees_done) struct subtrees s = big_subtrees();
+    struct err e = {0};
+    struct counted c = {0};
+    struct bolt_totals totals;
+    assert_ok(walk_in_parts(&s, NULL, &c, &totals, &e));
+    assert_int_equal(c.parts, s.pages.n);
+    assert_int_equal(c.items, BIG_ITEMS);
+    assert_int_equal(totals.items, BIG_ITEMS);
+    assert_int_equal(totals.buckets, 2);
+    assert_int_equal(totals.pages_used, s.image.n / 1024);
+}
+
+/* Flips in the header and the first element of every page, and in its first key. */
+static void in_parts_the_same_damage_is_found(void **state)
+{
+    (void)state;
+    static const size_t at[] = {0, 8, 10, 12, 16, 20, 24, 28};
+    AUTO(subtrees_done) struct subtrees s = big_subtrees();
+    size_t found = 0;
+    for (size_t byte = 2 * 1024; byte < s.image.n; byte++) {
+        bool one_of_them = false;
+        for (size_t i = 0; i < COUNT_OF(at); i++)
+            one_of_them = one_of_them || byte % 1024 == at[i];
+        if (!one_of_them)
+            continue;
+        struct err e = {0};
+        struct counted c = {0};
+        struct bolt_totals totals;
+        s.image.p[byte] ^= 0x01;
+        const size_t whole = walk(&s.image).problems;
+        const int rc = walk_in_parts(&s, NULL, &c, &totals, &e);
+        if ((whole > 0) != (rc < 0) || (rc < 0 && e.code != ERR_CORRUPT))
+            fail_msg("byte %zu: %zu problems, in parts \"%s\"", byte, whole, e.text);
+        found += whole > 0;
+        s.image.p[byte] ^= 0x01;
+    }
+    assert_true(found > 500);
+}
+
+/* The value of the first bucket, and the branch at its top. */
+static uint8_t *first_bucket(const struct subtrees *s)
+{
+    struct bolt b;
+    struct err e = {0};
+    struct bolt_node root;
+    struct bolt_element el;
+    assert_ok(bolt_open(&b, s->image.p, s->image.n, &e));
+    assert_ok(bolt_node_at(&b, b.meta.root, &root, &e));
+    assert_ok(bolt_element_at(&root, 0, &el, &e));
+    return (uint8_t *)s->image.p + (el.value.p - s->image.p);
+}
+
+static uint8_t *upper_branch(const struct subtrees *s)
+{
+    return (uint8_t *)s->image.p + bolt_get64(first_bucket(s)) * 1024;
+}
+
+static void raise_a_separator(const struct subtrees *s)
+{
+    uint8_t *el = upper_branch(s) + 16 + 16; /* the second element */
+    el[bolt_get32(el) + 11]++;               /* its key is now above that of its child */
+}
+
+static void lower_a_separator(const struct subtrees *s)
+{
+    uint8_t *el = upper_branch(s) + 16 + 16;
+    el[bolt_get32(el) + 11]--; /* the child before now reaches over it */
+}
+
+static void name_a_part_twice(const struct subtrees *s)
+{
+    uint8_t *first = upper_branch(s) + 16;
+    memcpy(first + 16 + 8, first + 8, 8);
+}
+
+static void name_parts_in_another_order(const struct subtrees *s)
+{
+    uint8_t *first = upper_branch(s) + 16, page[8];
+    memcpy(page, first + 8, 8);
+    memcpy(first + 8, first + 16 + 8, 8);
+    memcpy(first + 16 + 8, page, 8);
+}
+
+static void name_only_the_first_part(const struct subtrees *s)
+{
+    bolt_put64(first_bucket(s), s->pages.v[0]);
+}
+
+static void what_does_not_fit_around_the_parts_is_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        void (*change)(const struct subtrees *);
+        const char *says;
+    } rows[] = {
+        {"separator above", raise_a_separator, "below the branch above it"},
+        {"separator below", lower_a_separator, "past the branch above it"},
+        {"twice", name_a_part_twice, "reached twice"},
+        {"another order", name_parts_in_another_order, "reached twice"},
+        {"left out", name_only_the_first_part, "no branch names it"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        AUTO(subtrees_done) struct subtrees s = big_subtrees();
+        struct err e = {0};
+        struct counted c = {0};
+        struct bolt_totals totals;
+        const int rc = walk_in_parts(&s, rows[i].change, &c, &totals, &e);
+        if (rc == 0 || e.code != ERR_CORRUPT || !strstr(e.text, rows[i].says))
+            fail_msg("%s: \"%s\"", rows[i].name, e.text);
+    }
+}
+
 TEST_MAIN(TEST(a_sound_file_is_seen_whole), TEST(damage_is_found_and_named),
           TEST(keys_out_of_order_or_range_are_found),
           TEST(without_a_listener_the_first_problem_ends_it),
           TEST(a_stored_freelist_must_fit_the_tree),
-          TEST(large_values_are_reached_piece_by_piece_around_the_visitor))
+          TEST(large_values_are_reached_piece_by_piece_around_the_visitor),
+          TEST(parts_and_the_rest_are_the_whole), TEST(in_parts_the_same_damage_is_found),
+          TEST(what_does_not_fit_around_the_parts_is_found))
