@@ -274,7 +274,7 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
         leave(w->m, &w->kept[w->at]);
     w->kept[w->at] = (struct mapping_kept){window, onward};
     w->at = (w->at + 1) % MAPPING_WINDOWS;
-    if (!onward)
+    if (!onward || w->only_behind)
         return;
     /* Reading in order: ask the disk for what comes. What is there, faults map in passing, and
      * cheaper than an advice to map the window would. */

@@ -54,6 +54,7 @@ struct mapping_window {
         bool onward;         /* entered from the one before it, as a reader in order does */
     } kept[MAPPING_WINDOWS]; /* what stays mapped, in the order it was entered */
     unsigned at, filled;
+    bool only_behind; /* asks for nothing ahead: there is nothing yet */
 };
 
 struct mapping_window mapping_window_of(const struct mapping *m);

@@ -16,35 +16,17 @@
 #include "base/ctx.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "bolt/writer.h"
-#include "datadir/outfile.h"
-#include "datadir/scan.h"
+#include "datadir/outqueue.h"
+#include "datadir/readback.h"
 
-struct rewriting {
-    struct dbfile_walk walk; /* first: dbfile_reach() */
-    struct bolt_writer *writer;
-    uint32_t crc; /* over names, keys and values, as scan_db() computes it */
-};
-
-static int rewrite_bucket(void *arg, struct str name, uint64_t page, struct err *e)
-{
-    (void)page;
-    struct rewriting *r = arg;
-    r->crc = crc32c(r->crc, name.p, name.n);
-    return bolt_writer_bucket(r->writer, name, e);
-}
-
-static int rewrite_item(void *arg, const struct bolt_item *item, struct err *e)
-{
-    struct rewriting *r = arg;
-    r->crc = crc32c(crc32c(r->crc, item->key.p, item->key.n), item->value.p, item->value.n);
-    return bolt_writer_put(r->writer, item->key, item->value, e);
-}
-
-/* Beside the old file, under a name that is removed unless it was renamed. */
+/* Beside the old file, under a name that is removed unless it was renamed. A thread writes it, and
+ * reads back what it has written, while the next pages are made. */
 struct draft {
     struct outfile file;
+    struct outqueue queue;
+    struct readback readback;
+    enum bucket bucket; /* that is being written */
     int dir_fd;
     char *name, *dir;
     bool made;
@@ -52,6 +34,8 @@ struct draft {
 
 static void draft_done(struct draft *d)
 {
+    outqueue_done(&d->queue);
+    readback_done(&d->readback);
     if (d->made)
         (void)unlinkat(d->dir_fd, d->name, 0); /* best effort: etcd removes it too */
     outfile_done(&d->file);
@@ -61,7 +45,7 @@ static void draft_done(struct draft *d)
     free(d->dir);
 }
 
-static int draft_begin(struct draft *d, const char *db, const struct stat *like, struct err *e)
+static int draft_create(struct draft *d, const char *db, const struct stat *like, struct err *e)
 {
     const char *slash = strrchr(db, '/');
     d->dir = file_dir_of(db);
@@ -82,13 +66,71 @@ static int draft_begin(struct draft *d, const char *db, const struct stat *like,
     return 0;
 }
 
+static int draft_written(void *arg, uint64_t end, struct err *e)
+{
+    return readback_follow(&((struct draft *)arg)->readback, end, e);
+}
+
+/* It is as long as the old file until it is complete, so that it can be mapped as a whole. */
+static int draft_begin(struct draft *d, const struct ctx *ctx, const struct dbfile *src,
+                       struct err *e)
+{
+    const struct outqueue_follower follower = {d, draft_written};
+    if (outfile_cut(&d->file, src->n, e) < 0 ||
+        readback_begin(&d->readback, ctx, d->file.path, src->bolt.meta.page_size, e) < 0)
+        return -1;
+    return outqueue_start(&d->queue, &d->file, &follower, e);
+}
+
+static int draft_write(void *arg, uint64_t offset, const void *bytes, size_t n, struct err *e)
+{
+    return outqueue_write(&((struct draft *)arg)->queue, offset, bytes, n, e);
+}
+
+static uint8_t *draft_buffer(void *arg, size_t n)
+{
+    return outqueue_buffer(&((struct draft *)arg)->queue, n);
+}
+
+static void draft_subtree(void *arg, uint64_t page, uint64_t end)
+{
+    struct draft *d = arg;
+    readback_announce(&d->readback, d->bucket, page, end);
+}
+
+struct rewriting {
+    struct dbfile_walk walk; /* first: dbfile_reach() */
+    struct draft *draft;
+    struct bolt_writer *writer;
+    uint32_t crc; /* over names, keys and values, as readback_finish() computes it */
+};
+
+static int rewrite_bucket(void *arg, struct str name, uint64_t page, struct err *e)
+{
+    (void)page;
+    struct rewriting *r = arg;
+    r->crc = crc32c(r->crc, name.p, name.n);
+    if (bolt_writer_bucket(r->writer, name, e) < 0)
+        return -1;
+    r->draft->bucket = bucket_of(name); /* the one before is complete only now */
+    return 0;
+}
+
+static int rewrite_item(void *arg, const struct bolt_item *item, struct err *e)
+{
+    struct rewriting *r = arg;
+    r->crc = crc32c(crc32c(r->crc, item->key.p, item->key.n), item->value.p, item->value.n);
+    return bolt_writer_put(r->writer, item->key, item->value, e);
+}
+
 static int rewrite(const struct ctx *ctx, const struct dbfile *src, const struct progress *progress,
                    struct draft *d, uint32_t *out_crc, uint64_t *out_bytes, struct err *e)
 {
-    const struct bolt_sink sink = {&d->file, outfile_sink};
+    const struct bolt_sink sink = {
+        .arg = d, .write = draft_write, .buffer = draft_buffer, .subtree = draft_subtree};
     AUTO(bolt_writer_free_auto)
     struct bolt_writer *writer = bolt_writer_new(&sink, src->bolt.meta.page_size);
-    struct rewriting r = {.walk = dbfile_walk_of(ctx, src, progress), .writer = writer};
+    struct rewriting r = {.walk = dbfile_walk_of(ctx, src, progress), .draft = d, .writer = writer};
     const struct bolt_visitor v = {
         .arg = &r, .bucket = rewrite_bucket, .item = rewrite_item, .reach = dbfile_reach};
     struct bolt_totals totals;
@@ -105,46 +147,13 @@ static int rewrite(const struct ctx *ctx, const struct dbfile *src, const struct
 }
 
 /* The same content, in a sound file. */
-static int check_draft(const struct ctx *ctx, const struct draft *d, uint32_t crc, struct err *e)
+static int draft_finish(struct draft *d, uint32_t crc, uint64_t bytes, struct err *e)
 {
-    AUTO(dbfile_done) struct dbfile f = {0};
-    struct scan_result r;
-    const struct scan_options o = {.hash = true};
-    if (dbfile_open(&f, d->file.path, MAPPING_SHARED, e) < 0)
+    uint32_t has = 0;
+    if (outqueue_end(&d->queue, e) < 0 || outfile_cut(&d->file, bytes, e) < 0 ||
+        outfile_sync(&d->file, e) < 0 || readback_finish(&d->readback, &has, e) < 0)
         return -1;
-    mapping_look_ahead(&f.map, MAPPING_REMEMBER);
-    if (scan_db(ctx, &f, &o, &r, e) < 0)
-        return -1;
-    return r.hash == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->file.path);
-}
-
-struct syncing {
-    struct outfile *file;
-    int rc;
-    struct err err;
-};
-
-static void run_sync(void *arg)
-{
-    struct syncing *s = arg;
-    s->rc = outfile_sync(s->file, &s->err);
-}
-
-/* The disk writes while the result is read again; both are over before anything is renamed. */
-static int check_and_sync(const struct ctx *ctx, struct draft *d, uint32_t crc, struct err *e)
-{
-    struct syncing sync = {.file = &d->file};
-    struct thread thread = {0};
-    struct err ignored = {0};
-    const bool beside = thread_start(&thread, "sync", run_sync, &sync, &ignored) == 0;
-    const int rc = check_draft(ctx, d, crc, e);
-    if (beside)
-        thread_join(&thread);
-    else
-        run_sync(&sync);
-    if (rc == 0 && sync.rc < 0)
-        *e = sync.err;
-    return rc < 0 || sync.rc < 0 ? -1 : 0;
+    return has == crc ? 0 : err_set(e, ERR_BUG, 0, "%s: differs from its source", d->file.path);
 }
 
 /* An etcd that was started meanwhile waits for the lock of the old file, and would go on with it
@@ -187,9 +196,10 @@ int defrag_run(const struct ctx *ctx, const char *db, const struct progress *pro
     if (old.has_hash)
         return err_set(e, ERR_INVALID, 0, "%s: is a snapshot with a hash, which would not fit", db);
     mapping_look_ahead(&old.map, MAPPING_FORGET);
-    if (draft_begin(&d, db, &st, e) < 0 || rewrite(ctx, &old, progress, &d, &crc, &bytes, e) < 0 ||
-        outfile_cut(&d.file, bytes, e) < 0 || check_and_sync(ctx, &d, crc, e) < 0 ||
-        ctx_check(ctx, e) < 0 || replace(&d, db, &old, e) < 0)
+    if (draft_create(&d, db, &st, e) < 0 || draft_begin(&d, ctx, &old, e) < 0 ||
+        rewrite(ctx, &old, progress, &d, &crc, &bytes, e) < 0 ||
+        draft_finish(&d, crc, bytes, e) < 0 || ctx_check(ctx, e) < 0 ||
+        replace(&d, db, &old, e) < 0)
         return -1;
     *out = (struct defragmented){.bytes_before = old.bolt.meta.pages * old.bolt.meta.page_size,
                                  .bytes_after = bytes};

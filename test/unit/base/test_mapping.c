@@ -271,6 +271,29 @@ static void a_reader_in_no_order_keeps_little_mapped(void **state)
     mapping_done(&m);
 }
 
+/* Of a file with holes only what was asked for is in memory. */
+static void one_that_only_lets_go_asks_for_nothing_ahead(void **state)
+{
+    (void)state;
+    enum { SIZE = 32 << 20, STEP = 1 << 20 };
+    struct err e = {0};
+    struct mapping m;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
+    assert_int_equal(truncate(path, SIZE), 0);
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    struct mapping_window window = mapping_window_of(&m);
+    window.only_behind = true;
+    for (uint64_t at = 0; at < SIZE / 2; at += STEP)
+        mapping_reach(&window, at);
+    for (uint64_t at = SIZE / 2; at < SIZE; at += page) {
+        unsigned char there = 0;
+        assert_int_equal(mincore((void *)(m.p + at), page, &there), 0);
+        assert_int_equal(there & 1, 0);
+    }
+    mapping_done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +302,7 @@ int main(void)
         TEST(a_file_in_use_is_refused),
         TEST(odd_files),
         TEST(a_reader_in_no_order_keeps_little_mapped),
+        TEST(one_that_only_lets_go_asks_for_nothing_ahead),
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
         TEST(what_the_kernel_could_not_read_is_known_once_probed),
