@@ -7,8 +7,11 @@
 #include "datadir/livekeys.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/ctx.h"
+#include "base/mem.h"
 #include "datadir/buckets.h"
 
 enum { HEAD_BYTES = 24 };
@@ -223,16 +226,32 @@ int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struct str pref
 void livekeys_done(struct livekeys *k)
 {
     scratch_done(&k->entries);
+    free(TAKE(k->read));
+}
+
+/* Messages lie in the order of their age and are wanted in that of their keys. To map a small one
+ * costs several times as much as to copy it, because its neighbours are mapped with it and let go
+ * unread. What cannot be copied, the mapping gives, or finds out why not. */
+static struct str message_of(struct livekeys *k, const struct livekey *at)
+{
+    enum { COPY_MAX_BYTES = 64 * 1024 };
+    const struct mapping *m = &k->f->map;
+    if (m->fd >= 0 && at->n <= COPY_MAX_BYTES) {
+        if (!k->read)
+            k->read = xmalloc(COPY_MAX_BYTES);
+        if (pread(m->fd, k->read, at->n, (off_t)at->offset) == (ssize_t)at->n)
+            return (struct str){k->read, at->n};
+    }
+    reach(&k->window, at->offset, at->n);
+    return (struct str){(const char *)m->p + at->offset, at->n};
 }
 
 struct mvcc_kv livekeys_at(struct livekeys *k, size_t i)
 {
-    const struct livekey *at = (const struct livekey *)k->entries.p + i;
-    reach(&k->window, at->offset, at->n);
     struct mvcc_kv kv = {0};
     struct err ignored = {0};
-    (void)!mvcc_kv_decode((struct str){(const char *)k->f->map.p + at->offset, at->n}, &kv,
-                          &ignored); /* it decoded when it was found */
+    const struct livekey *at = (const struct livekey *)k->entries.p + i;
+    (void)!mvcc_kv_decode(message_of(k, at), &kv, &ignored); /* it decoded when it was found */
     return kv;
 }
 

@@ -14,6 +14,7 @@ struct livekeys {
     struct mapping_window window;
     struct scratch entries;
     size_t n;
+    char *read; /* owned: the message read last */
 };
 
 /* Keys that begin with prefix; an exact match only if `exact`. ERR_CORRUPT · ERR_CANCELED ·
@@ -23,7 +24,7 @@ NODISCARD int livekeys_find(const struct ctx *ctx, const struct dbfile *f, struc
                             struct err *e);
 void livekeys_done(struct livekeys *k); /* idempotent */
 
-/* Borrowed from the file. After the last one, dbfile_check() says whether they count. */
+/* Borrowed until the next call. After the last one, dbfile_check() says whether they count. */
 struct mvcc_kv livekeys_at(struct livekeys *k, size_t i);
 
 /* --- What became of the keys between two files. */
