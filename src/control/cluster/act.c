@@ -17,7 +17,7 @@
 
 /* Until etcd or the gate is asked again. etcd takes a further member only when those it has have
  * been connected for five seconds, so at first there is no hurry. */
-enum { REFUSED_MS = 25, REFUSED_EARLY_MS = 500, EARLY_MS = 3500 };
+enum { REFUSED_MS = 25, REFUSED_EARLY_MS = 500, EARLY_MS = 3000 };
 
 /* --- Cluster -------------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 enum {
     ROUND_MAX = 16,                                       /* clusters asked together */
     ROUND_MEMBERS_MAX = ROUND_MAX * OBSERVED_MEMBERS_MAX, /* and so many connections at most */
-    EAGER_SHARE = 50,     /* a pause is at least this part of the time nothing has changed */
+    EAGER_SHARE = 100,    /* a pause is at least this part of the time nothing has changed */
     LANE_IDLE_MS = 60000, /* how long a lane with nothing to ask sleeps */
 };
 
