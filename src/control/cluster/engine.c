@@ -121,8 +121,7 @@ static int start(const struct ctx *ctx, struct wq *queue, void *arg, struct err 
 {
     struct engine *g = arg;
     g->queue = queue;
-    if (!g->crds_checked) { /* they may have come since: now that the world was seen, they are there
-                             */
+    if (!g->crds_checked) { /* they may have come since: those of what was seen are there */
         AUTO(kube_client_free_auto) struct kube_client *kube = NULL;
         if (kube_client_new(ctx, g->options->config, &kube, e) < 0 || check_crds(ctx, kube, e) < 0)
             return -1;

@@ -140,7 +140,8 @@ static int64_t pause_ms(const struct prober *p, const struct subject *s)
         ms = ms > PROBER_SILENT_MAX_MS ? PROBER_SILENT_MAX_MS : ms;
     }
     ms = ms > s->eager_ms ? ms : s->eager_ms;
-    const int64_t spread_ms = PROBER_EAGER_SPREAD_MS * (int64_t)p->eager;
+    int64_t spread_ms = PROBER_EAGER_SPREAD_MS * (int64_t)(p->eager - 1); /* it is one itself */
+    spread_ms = spread_ms > PROBER_EAGER_MAX_MS ? PROBER_EAGER_MAX_MS : spread_ms;
     return ms > spread_ms ? ms : spread_ms;
 }
 

@@ -24,7 +24,7 @@ enum {
     PROBER_SILENT_MS = 1000,      /* nobody answered: twice as long each time … */
     PROBER_SILENT_MAX_MS = 30 * 1000,
     PROBER_EAGER_MAX_MS = 2000,  /* the longest pause while something is under way … */
-    PROBER_EAGER_SPREAD_MS = 30, /* … and the shortest, for each cluster of which that is true */
+    PROBER_EAGER_SPREAD_MS = 30, /* … and the shortest, for each other cluster that is so */
     PROBER_FRESH_MS = 500,       /* an answer this young may be looked at twice */
 };
 

@@ -179,6 +179,35 @@ static void an_eager_cluster_is_asked_on_and_told_of_changes_only(void **state)
     tear_down(&r);
 }
 
+static void the_more_clusters_are_under_way_the_less_often_each_is_asked(void **state)
+{
+    (void)state;
+    enum { MANY = 20 };
+    struct rig r;
+    struct health h;
+    set_up(&r);
+    for (int i = 1; i <= MANY; i++)
+        assert_false(look(&r, i, "http://a", &h));
+    reaches(&told_news, MANY);
+    for (int again = 0; again < 2; again++) /* the first time, those before do not know of them */
+        for (int i = 1; i <= MANY; i++) {
+            const struct objkey k = key(i);
+            prober_next(r.p, &k, 20, false);
+        }
+    const int asked = atomic_load(&rounds);
+    (void)usleep(PROBER_EAGER_SPREAD_MS * MANY / 3 * 1000);
+    assert_int_equal(atomic_load(&rounds), asked);
+    for (int i = 2; i <= MANY; i++) {
+        const struct objkey k = key(i);
+        prober_forget(r.p, &k);
+    }
+    const struct objkey last = key(1);
+    prober_next(r.p, &last, 20, false);
+    (void)usleep(PROBER_EAGER_SPREAD_MS * MANY / 3 * 1000);
+    assert_true(atomic_load(&rounds) > asked); /* alone, it is asked as often as it wants */
+    tear_down(&r);
+}
+
 static void a_step_makes_what_was_known_stale(void **state)
 {
     (void)state;
@@ -274,6 +303,7 @@ TEST_MAIN(TEST(the_first_look_asks_and_the_answer_is_news),
           TEST(an_old_answer_is_not_looked_at_twice),
           TEST(while_something_is_under_way_every_answer_is_news),
           TEST(an_eager_cluster_is_asked_on_and_told_of_changes_only),
+          TEST(the_more_clusters_are_under_way_the_less_often_each_is_asked),
           TEST(a_step_makes_what_was_known_stale),
           TEST(an_answer_to_the_former_question_does_not_count),
           TEST(a_silent_member_delays_only_its_like), TEST(those_forgotten_are_told_of_no_more),
