@@ -14,14 +14,22 @@ static void known_values(void **state)
     assert_int_equal(crc32c(0, "", 0), 0);
 }
 
+/* n bytes that follow from the seed; to be freed. */
+static unsigned char *random_bytes(uint64_t *seed, size_t n)
+{
+    unsigned char *bytes = xmalloc(n);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (unsigned char)test_next(seed);
+    return bytes;
+}
+
 static void pieces_add_up_and_both_ways_agree(void **state)
 {
     (void)state;
+    enum { BYTES = 300 };
     uint64_t seed = 42;
-    unsigned char bytes[300];
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (unsigned char)test_next(&seed);
-    for (size_t n = 0; n < sizeof(bytes); n++) {
+    auto_free unsigned char *bytes = random_bytes(&seed, BYTES);
+    for (size_t n = 0; n < BYTES; n++) {
         const size_t cut = test_below(&seed, n + 1);
         const uint32_t whole = crc32c(7, bytes, n);
         assert_int_equal(whole, crc32c_portable(7, bytes, n));
@@ -34,9 +42,7 @@ static void checksums_join_as_if_computed_in_one_go(void **state)
     (void)state;
     enum { BYTES = 70000 };
     uint64_t seed = 44;
-    auto_free unsigned char *bytes = xmalloc(BYTES);
-    for (size_t i = 0; i < BYTES; i++)
-        bytes[i] = (unsigned char)test_next(&seed);
+    auto_free unsigned char *bytes = random_bytes(&seed, BYTES);
     for (int round = 0; round < 500; round++) {
         const size_t n = test_below(&seed, round < 100 ? 10 : BYTES),
                      cut = test_below(&seed, n + 1);
@@ -52,9 +58,7 @@ static void long_inputs_agree_too(void **state)
     (void)state;
     enum { BYTES = 7000 };
     uint64_t seed = 43;
-    auto_free unsigned char *bytes = xmalloc(BYTES);
-    for (size_t i = 0; i < BYTES; i++)
-        bytes[i] = (unsigned char)test_next(&seed);
+    auto_free unsigned char *bytes = random_bytes(&seed, BYTES);
     for (size_t n = 3000; n < BYTES; n++)
         assert_int_equal(crc32c(7, bytes, n), crc32c_portable(7, bytes, n));
     for (size_t skipped = 0; skipped < 16; skipped++)
