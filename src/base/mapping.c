@@ -95,7 +95,7 @@ static void touch(const struct mapping *m, uint64_t begin, uint64_t bytes, uint6
         (void)*(const volatile uint8_t *)(m->p + at);
 }
 
-void mapping_probe(const struct mapping *m, uint64_t offset, uint64_t bytes)
+void mapping_touch(const struct mapping *m, uint64_t offset, uint64_t bytes)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = offset % page;
     touch(m, offset - before, bytes + before, page);

@@ -38,10 +38,9 @@ static int copy_pages(const struct ctx *ctx, const struct dbfile *src,
         if (ctx_check(ctx, e) < 0)
             return -1;
         mapping_reach(&window, at);
-        if (outfile_write(dst, at, part, e) < 0) {
-            mapping_probe(&src->map, at, part.n); /* or was it the reading? */
+        mapping_touch(&src->map, at, part.n);
+        if (outfile_write(dst, at, part, e) < 0)
             return -1;
-        }
         if (progress)
             progress->tell(progress->arg, at / 2, n); /* the check is the other half */
     }

@@ -175,7 +175,7 @@ static void a_file_cut_inside_its_last_page_is_an_error_too(void **state)
     mapping_done(&m);
 }
 
-static void what_the_kernel_could_not_read_is_known_once_probed(void **state)
+static void what_the_kernel_could_not_read_is_known_once_touched(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -188,7 +188,7 @@ static void what_the_kernel_could_not_read_is_known_once_probed(void **state)
     assert_int_equal(truncate(path, 8192), 0);
     assert_int_equal(write(fd, m.p + 8192, 100), -1);
     assert_int_equal(errno, EFAULT);
-    mapping_probe(&m, 8192 + 50, 100);
+    mapping_touch(&m, 8192 + 50, 100);
     assert_int_equal(truncate(path, CUT_SIZE), 0); /* so that the length does not tell */
     assert_err(mapping_check(&m, &e), ERR_IO, "at offset 8192");
     mapping_done(&m);
@@ -305,7 +305,7 @@ int main(void)
         TEST(one_that_only_lets_go_asks_for_nothing_ahead),
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
-        TEST(what_the_kernel_could_not_read_is_known_once_probed),
+        TEST(what_the_kernel_could_not_read_is_known_once_touched),
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
     };
