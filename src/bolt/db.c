@@ -101,12 +101,20 @@ static int node_init(struct bolt_node *node, const uint8_t *p, size_t n, struct 
     return 0;
 }
 
+int bolt_await(const struct bolt *b, uint64_t page, uint64_t span, struct err *e)
+{
+    const uint64_t size = b->meta.page_size;
+    return b->arrival ? b->arrival->await(b->arrival->arg, page * size, span * size, e) : 0;
+}
+
 int bolt_node_at(const struct bolt *b, uint64_t page, struct bolt_node *out, struct err *e)
 {
     const uint64_t pages = b->meta.pages;
     if (page < 2 || page >= pages)
         return err_set(e, ERR_CORRUPT, 0, "page %" PRIu64 ": outside the file's 2 to %" PRIu64,
                        page, pages - 1);
+    if (bolt_await(b, page, 1, e) < 0)
+        return -1;
     const uint8_t *p = b->p + page * b->meta.page_size;
     const uint64_t id = bolt_get64(p);
     if (id != page)
@@ -116,7 +124,8 @@ int bolt_node_at(const struct bolt *b, uint64_t page, struct bolt_node *out, str
         return err_set(e, ERR_CORRUPT, 0,
                        "page %" PRIu64 ": %" PRIu64 " overflow pages pass the end", page, overflow);
     struct bolt_node node = {.page = page, .span = overflow + 1};
-    if (node_init(&node, p, (size_t)node.span * b->meta.page_size, e) < 0)
+    if (bolt_await(b, page, node.span, e) < 0 ||
+        node_init(&node, p, (size_t)node.span * b->meta.page_size, e) < 0)
         return -1;
     *out = node;
     return 0;

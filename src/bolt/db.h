@@ -19,11 +19,19 @@ struct bolt_meta {
     uint64_t txid;
 };
 
+/* For a file that is still being written: waits until these bytes of it are there. -1 with *e
+ * filled, and not as ERR_CORRUPT: they will not come. */
+struct bolt_arrival {
+    void *arg;
+    int (*await)(void *arg, uint64_t offset, uint64_t bytes, struct err *e);
+};
+
 struct bolt {
     const uint8_t *p; /* borrowed */
     size_t n;
-    struct bolt_meta meta; /* the newer of the valid ones */
-    bool valid[2];         /* which meta pages were valid */
+    struct bolt_meta meta;              /* the newer of the valid ones */
+    bool valid[2];                      /* which meta pages were valid */
+    const struct bolt_arrival *arrival; /* NULL: all of it is there */
 };
 
 /* ERR_CORRUPT: neither meta page is valid, or the file ends before the pages it claims. */
@@ -44,7 +52,11 @@ struct bolt_node {
     bool leaf;
 };
 
-/* ERR_CORRUPT: outside the file, wrong id or kind, or elements that do not fit. */
+/* Waits for pages that are within the file, where there is something to wait for. */
+NODISCARD int bolt_await(const struct bolt *b, uint64_t page, uint64_t span, struct err *e);
+
+/* ERR_CORRUPT: outside the file, wrong id or kind, or elements that do not fit. Also what
+ * bolt_await() says. */
 NODISCARD int bolt_node_at(const struct bolt *b, uint64_t page, struct bolt_node *out,
                            struct err *e);
 

@@ -280,10 +280,14 @@ static int find_freelist(const struct bolt *b, const uint8_t **out_ids, uint64_t
     const uint64_t page = b->meta.freelist, pages = b->meta.pages;
     if (page < 2 || page >= pages)
         return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is outside the file", page);
+    if (bolt_await(b, page, 1, e) < 0)
+        return -1;
     const uint8_t *p = b->p + page * b->meta.page_size;
     const uint64_t overflow = bolt_get32(p + 12);
     if (bolt_get64(p) != page || bolt_get16(p + 8) != BOLT_FREELIST || overflow >= pages - page)
         return err_set(e, ERR_CORRUPT, 0, "freelist: page %" PRIu64 " is not a freelist", page);
+    if (bolt_await(b, page, overflow + 1, e) < 0)
+        return -1;
     uint64_t n = bolt_get16(p + 10);
     const uint8_t *ids = p + BOLT_HEADER_BYTES;
     uint64_t room = ((overflow + 1) * b->meta.page_size - BOLT_HEADER_BYTES) / 8;

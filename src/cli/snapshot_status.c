@@ -123,7 +123,8 @@ static int dir_status(const struct ctx *ctx, const char *path, int output, struc
     progress_begin(&line, "reading", ctx->clock);
     auto_free char *member = member_dir_of(path);
     AUTO(inspection_done) struct inspection i = {0};
-    if (inspect_member_dir(ctx, member, &line.progress, &i, e) < 0)
+    if (inspect_member_dir(ctx, member, &(struct inspect_options){.progress = &line.progress}, &i,
+                           e) < 0)
         return -1;
     progress_end(&line);
     json_auto_t *value = output == OUTPUT_TABLE ? NULL : dir_value(&i);

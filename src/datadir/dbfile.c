@@ -93,8 +93,11 @@ int dbfile_hash_check(struct dbfile_hash *h, struct err *e)
 struct dbfile_walk dbfile_walk_of(const struct ctx *ctx, const struct dbfile *f,
                                   const struct progress *progress)
 {
-    return (struct dbfile_walk){
+    struct dbfile_walk w = {
         .ctx = ctx, .f = f, .window = mapping_window_of(&f->map), .progress = progress};
+    /* To read ahead of the one who writes would fill the page cache with zeros for him to find. */
+    w.window.only_behind = f->bolt.arrival != NULL;
+    return w;
 }
 
 int dbfile_reach(void *walk, uint64_t offset, uint64_t bytes, struct err *e)

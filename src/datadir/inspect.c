@@ -87,16 +87,17 @@ static void read_members(const struct dbfile *f, struct inspection *i)
         i->members = 0;
 }
 
-static int read_db(const struct ctx *ctx, const char *path, const struct progress *progress,
+static int read_db(const struct ctx *ctx, const char *path, const struct inspect_options *o,
                    struct inspection *i, struct err *e)
 {
     AUTO(dbfile_done) struct dbfile f = {0};
     if (dbfile_open(&f, path, MAPPING_SHARED, e) < 0)
         return noted(i, "snap/db", e) ? 0 : -1;
     i->db_file_bytes = f.map.n;
-    const struct scan_options o = {
-        .strict = true, .progress = progress, .found = db_finding, .arg = i};
-    if (scan_db(ctx, &f, &o, &i->db, e) < 0)
+    f.bolt.arrival = o->arrival;
+    const struct scan_options scan = {
+        .strict = true, .progress = o->progress, .found = db_finding, .arg = i};
+    if (scan_db(ctx, &f, &scan, &i->db, e) < 0)
         return noted(i, "snap/db", e) ? 0 : -1;
     i->has_db = true;
     read_members(&f, i);
@@ -257,7 +258,7 @@ static void compare(struct inspection *i)
     check_downgrade(i);
 }
 
-static int inspect(const struct ctx *ctx, const char *member_dir, const struct progress *progress,
+static int inspect(const struct ctx *ctx, const char *member_dir, const struct inspect_options *o,
                    struct inspection *i, struct err *e)
 {
     auto_free char *wal = xasprintf("%s/wal", member_dir);
@@ -275,17 +276,18 @@ static int inspect(const struct ctx *ctx, const char *member_dir, const struct p
         i->wal_whole = i->wal.records > 0;
     }
     i->has_wal = i->wal.records > 0;
-    if (read_db(ctx, db, progress, i, e) < 0 || read_snaps(ctx, snap, i, e) < 0)
+    if (read_db(ctx, db, o, i, e) < 0 || read_snaps(ctx, snap, i, e) < 0)
         return -1;
     compare(i);
     return 0;
 }
 
 int inspect_member_dir(const struct ctx *ctx, const char *member_dir,
-                       const struct progress *progress, struct inspection *out, struct err *e)
+                       const struct inspect_options *options, struct inspection *out, struct err *e)
 {
+    const struct inspect_options none = {0};
     struct inspection i = {0};
-    if (inspect(ctx, member_dir, progress, &i, e) < 0) {
+    if (inspect(ctx, member_dir, options ? options : &none, &i, e) < 0) {
         inspection_done(&i);
         return -1;
     }

@@ -21,9 +21,15 @@ struct inspection {
     VEC(char *) oddities;            /* owned; the first of db.odd that etcd lives with */
 };
 
-/* `member_dir` is the data directory's member/. ERR_NOT_FOUND there is none · ERR_CONFLICT etcd
- * runs on it · ERR_CANCELED · ERR_IO. Damage is no error: it is in problems. */
+struct inspect_options {
+    const struct progress *progress;
+    const struct bolt_arrival *arrival; /* of the database, which is still being written */
+};
+
+/* `member_dir` is the data directory's member/. Without options: no progress, all is there.
+ * ERR_NOT_FOUND there is none · ERR_CONFLICT etcd runs on it · ERR_CANCELED · ERR_IO. Damage is no
+ * error: it is in problems. */
 NODISCARD int inspect_member_dir(const struct ctx *ctx, const char *member_dir,
-                                 const struct progress *progress, struct inspection *out,
+                                 const struct inspect_options *options, struct inspection *out,
                                  struct err *e);
 void inspection_done(struct inspection *i); /* idempotent */

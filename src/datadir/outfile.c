@@ -52,13 +52,14 @@ int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct e
     allocate_ahead(f, offset + bytes.n);
     if (file_write_at(f->fd, bytes, offset, e) < 0)
         return err_wrap(e, "%s", f->path);
-    if (offset + bytes.n > f->end)
-        f->end = offset + bytes.n;
-    if (f->end - f->started >= start_every_bytes) {
+    if (f->next != 0 && offset != f->next)
+        return 0;
+    f->next = offset + bytes.n;
+    if (f->next - f->started >= start_every_bytes) {
         /* Advice: the sync that counts comes later. */
-        (void)sync_file_range(f->fd, (off_t)f->started, (off_t)(f->end - f->started),
+        (void)sync_file_range(f->fd, (off_t)f->started, (off_t)(f->next - f->started),
                               SYNC_FILE_RANGE_WRITE);
-        f->started = f->end;
+        f->started = f->next;
     }
     return 0;
 }

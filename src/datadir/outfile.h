@@ -11,7 +11,7 @@
 struct outfile {
     int fd;
     char *path;       /* for messages */
-    uint64_t end;     /* highest offset written */
+    uint64_t next;    /* where the next write in order begins; 0: anywhere */
     uint64_t started; /* up to here the device has been asked to write */
     uint64_t allocated;
     bool piecewise; /* room is allocated a piece ahead of what is written */
@@ -24,6 +24,7 @@ NODISCARD int outfile_create(struct outfile *f, int dir_fd, const char *dir, con
                              mode_t mode, uint64_t expected_bytes, struct err *e);
 void outfile_done(struct outfile *f); /* idempotent */
 
+/* What does not follow the write before it is left to the sync. */
 NODISCARD int outfile_write(struct outfile *f, uint64_t offset, struct str bytes, struct err *e);
 /* The `write` of a bolt_sink whose argument is a struct outfile. */
 NODISCARD int outfile_sink(void *outfile, uint64_t offset, const void *bytes, size_t n,

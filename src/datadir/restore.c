@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pages are copied as they are and the few keys that name the old cluster are changed copy
- * on write, so the work is one read and one write of the file. SHA-256 runs beside the copy; the
- * check of the result runs while the disk is still writing it. */
+ * on write, so the work is one read and one write of the file. SHA-256 and the check of the result
+ * run beside the copy. The edit needs only the paths to the keys it changes, so it comes first: the
+ * check starts from the new root. */
 #include "datadir/restore.h"
 
 #include <endian.h>
@@ -13,6 +14,7 @@
 #include "base/ctx.h"
 #include "base/mem.h"
 #include "bolt/edit.h"
+#include "datadir/arrival.h"
 #include "datadir/buckets.h"
 #include "datadir/inspect.h"
 #include "datadir/membership.h"
@@ -26,13 +28,29 @@ static const char wal_name[] = "wal/0000000000000000-0000000000000000.wal";
 
 /* --- The database ------------------------------------------------------------------------- */
 
-static int copy_pages(const struct ctx *ctx, const struct dbfile *src,
-                      const struct progress *progress, struct outfile *dst, struct err *e)
+/* Both who copy and who check say how far they are: each is half of the work. */
+struct steps {
+    const struct progress *progress; /* may be NULL */
+    uint64_t total;
+    _Atomic(uint64_t) copied, checked;
+};
+
+static void tell(struct steps *s)
+{
+    if (s->progress)
+        s->progress->tell(s->progress->arg,
+                          atomic_load(&s->copied) / 2 + atomic_load(&s->checked) / 2, s->total);
+}
+
+/* The pages from one offset to another. They are the snapshot's as they are; `there` may be NULL.
+ */
+static int copy_pages(const struct ctx *ctx, const struct dbfile *src, uint64_t from, uint64_t to,
+                      struct outfile *dst, struct steps *steps, struct arrival *there,
+                      struct err *e)
 {
     struct mapping_window window = mapping_window_of(&src->map);
-    const uint64_t n = src->bolt.meta.pages * src->bolt.meta.page_size;
-    for (uint64_t at = 0; at < n; at += COPY_STEP_BYTES) {
-        const uint64_t left = n - at;
+    for (uint64_t at = from; at < to; at += COPY_STEP_BYTES) {
+        const uint64_t left = to - at;
         const struct str part = {(const char *)src->map.p + at,
                                  left < COPY_STEP_BYTES ? left : COPY_STEP_BYTES};
         if (ctx_check(ctx, e) < 0)
@@ -41,8 +59,10 @@ static int copy_pages(const struct ctx *ctx, const struct dbfile *src,
         mapping_touch(&src->map, at, part.n);
         if (outfile_write(dst, at, part, e) < 0)
             return -1;
-        if (progress)
-            progress->tell(progress->arg, at / 2, n); /* the check is the other half */
+        if (there)
+            arrival_move(there, at + part.n);
+        atomic_store(&steps->copied, at + part.n);
+        tell(steps);
     }
     return 0;
 }
@@ -202,16 +222,6 @@ static int write_log_and_snap(const struct membership *m, const struct partial *
 
 /* --- The whole ---------------------------------------------------------------------------- */
 
-struct half {
-    const struct progress *progress;
-};
-
-static void tell_second_half(void *arg, uint64_t done, uint64_t total)
-{
-    const struct progress *p = ((const struct half *)arg)->progress;
-    p->tell(p->arg, total / 2 + done / 2, total);
-}
-
 static void warn_of(struct inspection *seen, struct restored *r)
 {
     const uint64_t more = seen->db.odd - seen->oddities.n;
@@ -222,25 +232,76 @@ static void warn_of(struct inspection *seen, struct restored *r)
                  xasprintf("and %" PRIu64 " more: raftsman snapshot verify lists all", more));
 }
 
-/* Opens what was built, as etcd would, before it gets its name. */
-static int check_result(const struct ctx *ctx, const struct restore_options *o,
-                        const struct partial *p, struct restored *r, struct err *e)
+/* Opens what is being built, as etcd would, in a thread of its own: the check reads each page when
+ * it has been written, in the order of the tree. */
+struct check {
+    const struct ctx *ctx;
+    const char *path; /* borrowed */
+    struct steps *steps;
+    struct arrival arrival;
+    struct thread thread;
+    bool begun;
+    struct inspection seen;
+    int rc;
+    struct err err;
+};
+
+static void tell_checked(void *arg, uint64_t done, uint64_t total)
 {
-    struct half half = {o->progress};
-    const struct progress second = {&half, tell_second_half};
-    AUTO(inspection_done) struct inspection seen = {0};
-    if (inspect_member_dir(ctx, p->path, o->progress ? &second : NULL, &seen, e) < 0)
+    (void)total;
+    struct steps *s = arg;
+    atomic_store(&s->checked, done < s->total ? done : s->total);
+    tell(s);
+}
+
+static void check_run(void *arg)
+{
+    struct check *c = arg;
+    const struct progress progress = {c->steps, tell_checked};
+    const struct inspect_options o = {&progress, &c->arrival.bolt};
+    c->rc = inspect_member_dir(c->ctx, c->path, &o, &c->seen, &c->err);
+}
+
+/* Before `from` and from `to` on, and in all other files, everything is there. */
+static int check_begin(struct check *c, const struct ctx *ctx, const struct partial *p,
+                       uint64_t from, uint64_t to, struct steps *steps, struct err *e)
+{
+    *c = (struct check){.ctx = ctx, .path = p->path, .steps = steps, .begun = true};
+    arrival_init(&c->arrival, from, to);
+    return thread_start(&c->thread, "check", check_run, c, e);
+}
+
+static void check_done(struct check *c)
+{
+    if (!c->begun)
+        return;
+    arrival_give_up(&c->arrival);
+    thread_join(&c->thread);
+    arrival_done(&c->arrival);
+    inspection_done(&c->seen);
+    c->begun = false;
+}
+
+/* Waits for the verdict. */
+static int check_end(struct check *c, const struct restore_options *o, struct restored *r,
+                     struct err *e)
+{
+    thread_join(&c->thread);
+    if (c->rc < 0) {
+        *e = c->err;
         return -1;
-    if (seen.problems.n > 0)
-        return err_set(e, ERR_CORRUPT, 0, "%s: %s%s", o->snapshot, seen.problems.v[0],
-                       seen.problems.n > 1 ? " (raftsman snapshot verify lists all)" : "");
+    }
+    struct inspection *seen = &c->seen;
+    if (seen->problems.n > 0)
+        return err_set(e, ERR_CORRUPT, 0, "%s: %s%s", o->snapshot, seen->problems.v[0],
+                       seen->problems.n > 1 ? " (raftsman snapshot verify lists all)" : "");
     const struct membership *m = o->membership;
-    if (seen.wal.metadata.node_id != m->members.v[m->local].id ||
-        seen.wal.metadata.cluster_id != m->cluster_id || seen.members != m->members.n ||
-        seen.db.meta.consistent_index != m->members.n || seen.snap.index != m->members.n ||
-        seen.wal.state.commit != m->members.n)
-        return err_set(e, ERR_BUG, 0, "%s: is not what was asked for", p->path);
-    warn_of(&seen, r);
+    if (seen->wal.metadata.node_id != m->members.v[m->local].id ||
+        seen->wal.metadata.cluster_id != m->cluster_id || seen->members != m->members.n ||
+        seen->db.meta.consistent_index != m->members.n || seen->snap.index != m->members.n ||
+        seen->wal.state.commit != m->members.n)
+        return err_set(e, ERR_BUG, 0, "%s: is not what was asked for", c->path);
+    warn_of(seen, r);
     return 0;
 }
 
@@ -266,20 +327,36 @@ static int plan_revisions(const struct restore_options *o, const struct dbfile *
     return 0;
 }
 
+/* What is copied before the edit, which writes one of the two meta pages. */
+static uint64_t head_bytes(const struct bolt_meta *m)
+{
+    const uint64_t metas = UINT64_C(2) * m->page_size, all = m->pages * m->page_size;
+    const uint64_t head = metas > COPY_STEP_BYTES ? metas : COPY_STEP_BYTES;
+    return head < all ? head : all;
+}
+
 static int build(const struct ctx *ctx, const struct restore_options *o, const struct dbfile *src,
                  struct dbfile_hash *hash, struct restored *r, struct err *e)
 {
     AUTO(partial_done) struct partial p = {0};
     AUTO(outputs_done) struct outputs files = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
+    AUTO(check_done) struct check check = {0};
     const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
+    const uint64_t head = head_bytes(&src->bolt.meta);
+    struct steps steps = {.progress = o->progress, .total = bytes};
     if (partial_begin(&p, o->data_dir, e) < 0)
         return -1;
     if (outfile_create(&files.db, p.fd, p.path, "snap/db", 0600, bytes, e) < 0)
         return -1;
-    if (copy_pages(ctx, src, o->progress, &files.db, e) < 0 ||
+    /* After the head, the edit and the other files only the bulk of the pages is missing, and the
+     * check can begin. */
+    if (copy_pages(ctx, src, 0, head, &files.db, &steps, NULL, e) < 0 ||
         edit_db(ctx, o, src, r, &files.db, &r->bytes, e) < 0 ||
         outfile_cut(&files.db, r->bytes, e) < 0 ||
-        write_log_and_snap(o->membership, &p, &files, e) < 0 || check_result(ctx, o, &p, r, e) < 0)
+        write_log_and_snap(o->membership, &p, &files, e) < 0 ||
+        check_begin(&check, ctx, &p, head, bytes, &steps, e) < 0 ||
+        copy_pages(ctx, src, head, bytes, &files.db, &steps, &check.arrival, e) < 0 ||
+        check_end(&check, o, r, e) < 0)
         return -1;
     /* Nothing that the hash covers is trusted before it matched, nothing at all if it could not
      * be read. */

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 #include "bolt/layout.h"
 #include "image.h"
@@ -242,6 +243,49 @@ static int trace_item(void *arg, const struct bolt_item *item, struct err *e)
 }
 
 /* Values of 3 MiB and one of 5000 bytes on pages of 1 KiB, between small ones. */
+/* A file whose pages come one after the other, each no sooner than it is asked for. */
+struct coming {
+    const struct buf *whole;
+    char *there;  /* as long, at first only the meta pages */
+    uint64_t end; /* what lies behind will not come */
+};
+
+static int on_await(void *arg, uint64_t offset, uint64_t bytes, struct err *e)
+{
+    struct coming *c = arg;
+    if (offset + bytes > c->end)
+        return err_set(e, ERR_IO, 0, "no byte past %llu", (unsigned long long)c->end);
+    memcpy(c->there + offset, c->whole->p + offset, bytes);
+    return 0;
+}
+
+static void pages_that_are_not_there_yet_are_waited_for(void **state)
+{
+    (void)state;
+    static const uint64_t free_ids[] = {1, 2};
+    auto_buf struct buf image = with_freelist(free_ids, COUNT_OF(free_ids));
+    auto_free char *there = xcalloc(1, image.n);
+    struct coming coming = {&image, there, image.n};
+    const struct bolt_arrival arrival = {&coming, on_await};
+    struct seen s = {0};
+    struct bolt b;
+    struct err e = {0};
+    struct bolt_totals totals = {0};
+    const struct bolt_visitor v = {.arg = &s, .item = on_item, .problem = on_problem};
+    memcpy(there, image.p, 2048);
+    assert_ok(bolt_open(&b, there, image.n, &e));
+    b.arrival = &arrival;
+    assert_ok(bolt_walk(&b, &v, &totals, &e));
+    assert_int_equal(s.items, BIG_ITEMS);
+    assert_memory_equal(there, image.p, (b.meta.pages - 2) * 1024); /* all but the free ones */
+
+    memset(there + 2048, 0, image.n - 2048);
+    const uint64_t last = b.meta.freelist * 1024; /* the freelist comes after the tree */
+    for (coming.end = 2048; coming.end <= last; coming.end += 1024)
+        assert_err(bolt_walk(&b, &v, &totals, &e), ERR_IO, "no byte past");
+    assert_int_equal(s.problems, 0); /* what does not come is no damage */
+}
+
 static void large_values_are_reached_piece_by_piece_around_the_visitor(void **state)
 {
     (void)state;
@@ -473,6 +517,7 @@ TEST_MAIN(TEST(a_sound_file_is_seen_whole), TEST(damage_is_found_and_named),
           TEST(keys_out_of_order_or_range_are_found),
           TEST(without_a_listener_the_first_problem_ends_it),
           TEST(a_stored_freelist_must_fit_the_tree),
+          TEST(pages_that_are_not_there_yet_are_waited_for),
           TEST(large_values_are_reached_piece_by_piece_around_the_visitor),
           TEST(parts_and_the_rest_are_the_whole), TEST(in_parts_the_same_damage_is_found),
           TEST(what_does_not_fit_around_the_parts_is_found))

@@ -30,6 +30,9 @@ static struct membership members;
 
 /* What a snapshot may have that etcd is not known to write, and starts on all the same. */
 static bool odd;
+/* Some MiB instead of a few hundred KiB: it is copied in several steps. */
+static bool large;
+static uint32_t page_bytes = 4096;
 
 /* A snapshot as etcd sends it: pages, then their hash. */
 static int write_snapshot(void)
@@ -45,13 +48,15 @@ static int write_snapshot(void)
     for (int i = 0; i < ENTRIES; i++) {
         char key[16];
         const int key_n = snprintf(key, sizeof(key), "key%d", i);
-        values[i] = BUF_INIT(4096);
+        values[i] = BUF_INIT(8192);
         mvcc_revision_encode(i + 2, revisions[i]);
         wire_put_bytes(&values[i], 1, (struct str){key, (size_t)key_n});
         wire_put_number(&values[i], 2, odd && i > 10 ? 5 : (uint64_t)i + 2);
         wire_put_number(&values[i], 3, (uint64_t)i + 2);
         wire_put_number(&values[i], 4, 1);
-        wire_put_bytes(&values[i], 5, BYTES("a value"));
+        static char long_value[3000] = {1};
+        wire_put_bytes(&values[i], 5,
+                       large ? (struct str){long_value, sizeof(long_value)} : BYTES("a value"));
         items[n++] = (struct image_item){
             "key", {(const char *)revisions[i], MVCC_PUT_KEY_BYTES}, buf_str(&values[i])};
     }
@@ -63,7 +68,7 @@ static int write_snapshot(void)
     items[n++] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\x09")};
     if (odd)
         items[n++] = (struct image_item){"newBucket", BYTES("k"), BYTES("v")};
-    auto_buf struct buf image = image_of(items, n, 4096);
+    auto_buf struct buf image = image_of(items, n, page_bytes);
     AUTO(sha256_free_auto) struct sha256 *h = sha256_new();
     unsigned char sum[SHA256_BYTES];
     sha256_add(h, buf_str(&image));
@@ -223,6 +228,30 @@ static void a_failed_or_cancelled_restore_leaves_nothing(void **state)
     assert_int_equal(write_snapshot(), 0);
 }
 
+/* The meta pages are the first two, however large pages are. */
+static void pages_may_have_any_size(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1024, 8192, 65536, 1 << 20, 1 << 21};
+    for (size_t k = 0; k < COUNT_OF(sizes); k++) {
+        struct err e = {0};
+        AUTO(restored_done) struct restored r = {0};
+        AUTO(inspection_done) struct inspection i = {0};
+        const struct restore_options o = options();
+        page_bytes = sizes[k];
+        assert_int_equal(write_snapshot(), 0);
+        assert_ok(restore_run(&ctx, &o, &r, &e));
+        assert_int_equal(r.warnings.n, 0);
+        assert_ok(inspect_member_dir(&ctx, member, NULL, &i, &e));
+        assert_int_equal(i.problems.n + i.oddities.n, 0);
+        assert_int_equal(i.db.entries, ENTRIES);
+        assert_int_equal(i.db.meta.consistent_index, 3);
+        forget();
+    }
+    page_bytes = 4096;
+    assert_int_equal(write_snapshot(), 0);
+}
+
 /* As a store that etcdctl migrate made: version 1, though modified after it was created. */
 static void what_is_odd_is_a_warning_and_restored(void **state)
 {
@@ -271,6 +300,76 @@ static void the_edit_can_be_cancelled_too(void **state)
     assert_err(restore_run(&stopped, &o, &r, &e), ERR_CANCELED, says);
     assert_false(exists(member));
     cancel_done(&cancel);
+}
+
+struct watched {
+    uint64_t last, total, cancel_at;
+    struct cancel cancel;
+};
+
+/* From two threads: none waits for the other to look at what it says. */
+static void watch(void *arg, uint64_t done, uint64_t total)
+{
+    struct watched *w = arg;
+    __atomic_store_n(&w->last, done, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&w->total, total, __ATOMIC_SEQ_CST);
+    if (w->cancel_at > 0 && done >= w->cancel_at)
+        cancel_fire(&w->cancel);
+}
+
+static void flip(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    const int byte = fgetc(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, f), byte ^ 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* In several steps, with the check beside the copy: complete, cancelled half-way, damaged. */
+static void a_copy_in_steps_is_checked_as_it_grows(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct stat st;
+    auto_free char *deep = xasprintf("%s/deep", dir);
+    large = true;
+    assert_int_equal(write_snapshot(), 0);
+    large = false;
+    assert_int_equal(stat(snapshot, &st), 0);
+    assert_true(st.st_size > 5 << 20);
+
+    struct watched w = {0};
+    assert_ok(cancel_init(&w.cancel, &e));
+    const struct ctx stopped = ctx_with_cancel(&ctx, &w.cancel);
+    const struct progress progress = {&w, watch};
+    struct restore_options o = options();
+    o.progress = &progress;
+    assert_ok(restore_run(&stopped, &o, &r, &e));
+    assert_int_equal(w.total, (uint64_t)st.st_size - SHA256_BYTES);
+    assert_true(w.last >= w.total / 2 && w.last <= w.total);
+    AUTO(inspection_done) struct inspection i = {0};
+    assert_ok(inspect_member_dir(&ctx, member, NULL, &i, &e));
+    assert_int_equal(i.problems.n, 0);
+    assert_int_equal(i.db.entries, ENTRIES);
+    forget();
+
+    w.cancel_at = w.total / 4; /* in the middle of the copy, with the check waiting for it */
+    assert_err(restore_run(&stopped, &o, &r, &e), ERR_CANCELED, "canceled");
+    assert_false(exists(deep));
+    cancel_done(&w.cancel);
+
+    o.progress = NULL;
+    o.skip_hash_check = true;
+    const long page = (long)st.st_size / 4096 / 2;
+    flip(snapshot, page * 4096); /* the number of a page: of which one, says the message */
+    auto_free char *says = xasprintf("page %ld: says it is page %ld", page, page ^ 1);
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_CORRUPT, says);
+    assert_false(exists(deep));
+    assert_int_equal(write_snapshot(), 0);
 }
 
 /* From here on no file takes a byte past `bytes`, as on a disk that is full. */
@@ -354,8 +453,10 @@ int main(void)
         TEST(a_restored_member_is_what_was_asked_for),
         TEST(a_bump_moves_the_revision_and_marks_it_compacted),
         TEST(a_failed_or_cancelled_restore_leaves_nothing),
+        TEST(pages_may_have_any_size),
         TEST(what_is_odd_is_a_warning_and_restored),
         TEST(the_edit_can_be_cancelled_too),
+        TEST(a_copy_in_steps_is_checked_as_it_grows),
         TEST(a_write_that_fails_anywhere_leaves_nothing),
         TEST(a_member_that_appears_meanwhile_is_not_touched),
         TEST(what_a_killed_run_left_is_replaced),
