@@ -27,7 +27,11 @@ static void advise(const struct mapping *m, uint64_t window, int advice)
     (void)madvise((void *)(m->p + begin), n, advice); /* advice: refused is slower, not wrong */
 }
 
-enum { BEHIND_MAX = 4 }; /* windows to let go that the thread may have waiting */
+enum {
+    BEHIND_MAX = 4,  /* windows to let go that the thread may have waiting */
+    TOUCH_AHEAD = 2, /* windows mapped before they are reached */
+    TOUCHED_MAX = MAPPING_WINDOWS + TOUCH_AHEAD,
+};
 
 struct mapping_ahead {
     const struct mapping *m;
@@ -40,6 +44,9 @@ struct mapping_ahead {
     struct mapping_kept behind[BEHIND_MAX];
     unsigned n_behind;
     bool stop;
+
+    uint64_t touched[TOUCHED_MAX]; /* by the thread alone: what it mapped last */
+    uint64_t n_touched;
 };
 
 static int map_all(struct mapping *m, const char *path, struct err *e)
@@ -117,6 +124,18 @@ static void let_go(const struct mapping *m, const struct mapping_kept *k, bool f
                             POSIX_FADV_DONTNEED);
 }
 
+/* What was mapped for the reader is let go also if he went elsewhere, or was past it before it was
+ * mapped. Where he reads in order he has left it by then. */
+static void touch_ahead(struct mapping_ahead *a, uint64_t window)
+{
+    uint64_t *slot = &a->touched[a->n_touched % TOUCHED_MAX];
+    touch_window(a->m, window);
+    if (a->n_touched >= TOUCHED_MAX)
+        advise(a->m, *slot, MADV_DONTNEED);
+    *slot = window;
+    a->n_touched++;
+}
+
 /* What is waited for comes first. */
 enum errand { ERRAND_NONE, ERRAND_READ, ERRAND_TOUCH, ERRAND_LET_GO, ERRAND_STOP };
 
@@ -154,7 +173,7 @@ static void run_ahead(void *arg)
         if (errand == ERRAND_READ)
             read_ahead(a->m, at.window);
         else if (errand == ERRAND_TOUCH)
-            touch_window(a->m, at.window);
+            touch_ahead(a, at.window);
         else
             let_go(a->m, &at, a->forget);
     }
@@ -208,7 +227,6 @@ static void go_on_from(uint64_t window, uint64_t ahead, uint64_t *next, uint64_t
 
 static void ahead_of(struct mapping_ahead *a, uint64_t window)
 {
-    enum { TOUCH_AHEAD = 2 }; /* they count as resident: see window_bytes */
     MUTEX_HOLD(&a->lock);
     go_on_from(window, READ_AHEAD, &a->read, &a->read_end);
     go_on_from(window, TOUCH_AHEAD, &a->touch, &a->touch_end);

@@ -194,6 +194,43 @@ static void what_the_kernel_could_not_read_is_known_once_touched(void **state)
     mapping_done(&m);
 }
 
+/* Whether the first page of a window is in our page table: mincore() would ask the page cache. */
+static bool is_mapped(const struct mapping *m, uint64_t window)
+{
+    uint64_t entry = 0;
+    auto_close int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    const uintptr_t page = ((uintptr_t)m->p + window * (2 << 20)) / 4096;
+    assert_int_equal(pread(fd, &entry, sizeof(entry), (off_t)(page * sizeof(entry))),
+                     sizeof(entry));
+    return entry >> 63;
+}
+
+/* Each time two windows in order, so that two more are mapped, and then somewhere else. */
+static void what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go(void **state)
+{
+    (void)state;
+    enum { TIMES = 20, WINDOWS = 4 * TIMES };
+    struct err e = {0};
+    struct mapping m;
+    write_ones();
+    assert_int_equal(truncate(path, (off_t)WINDOWS << 21), 0);
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    mapping_look_ahead(&m, MAPPING_REMEMBER);
+    struct mapping_window w = mapping_window_of(&m);
+    for (uint64_t i = 0; i < TIMES; i++) {
+        mapping_reach(&w, (4 * i) << 21);
+        mapping_reach(&w, (4 * i + 1) << 21);
+        for (int tries = 0; tries < 5000 && !is_mapped(&m, 4 * i + 3); tries++)
+            (void)usleep(1000);
+        assert_true(is_mapped(&m, 4 * i + 3));
+    }
+    size_t mapped = 0;
+    for (uint64_t i = 0; i < WINDOWS; i++)
+        mapped += is_mapped(&m, i);
+    assert_in_range(mapped, 1, 7); /* six, and one whose turn it is */
+    mapping_done(&m);
+}
+
 /* Of what is not ours, or was sent, the process dies as it would without us. */
 static void other_bus_errors_are_not_swallowed(void **state)
 {
@@ -306,6 +343,7 @@ int main(void)
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
         TEST(what_the_kernel_could_not_read_is_known_once_touched),
+        TEST(what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go),
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
     };
