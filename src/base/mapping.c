@@ -124,6 +124,13 @@ static void let_go(const struct mapping *m, const struct mapping_kept *k, bool f
                             POSIX_FADV_DONTNEED);
 }
 
+void mapping_forget(const struct mapping *m, uint64_t offset, uint64_t end)
+{
+    for (uint64_t window = (offset + window_bytes - 1) / window_bytes;
+         (window + 1) * window_bytes <= end; window++)
+        let_go(m, &(struct mapping_kept){.window = window, .onward = true}, true);
+}
+
 /* What was mapped for the reader is let go also if he went elsewhere, or was past it before it was
  * mapped. Where he reads in order he has left it by then. */
 static void touch_ahead(struct mapping_ahead *a, uint64_t window)

@@ -55,23 +55,36 @@ static void hash_run(void *arg)
         }
         const size_t left = h->f->n - at;
         mapping_reach(&window, at);
-        sha256_add(sha, (struct str){(const char *)h->f->map.p + at,
-                                     left < HASH_STEP_BYTES ? left : HASH_STEP_BYTES});
+        const size_t n = left < HASH_STEP_BYTES ? left : HASH_STEP_BYTES;
+        sha256_add(sha, (struct str){(const char *)h->f->map.p + at, n});
+        arrival_move(&h->hashed, at + n);
     }
     sha256_finish(sha, h->sum);
+    arrival_give_up(&h->hashed);
 }
 
 int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx, const struct dbfile *f,
                       struct err *e)
 {
     *h = (struct dbfile_hash){.ctx = ctx, .f = f};
+    arrival_init(&h->hashed, 0, f->n);
     return thread_start(&h->thread, "sha256", hash_run, h, e);
 }
 
 void dbfile_hash_stop(struct dbfile_hash *h)
 {
+    if (!h->f)
+        return;
     atomic_store(&h->stop, true);
     thread_join(&h->thread);
+    arrival_done(&h->hashed);
+    h->f = NULL;
+}
+
+void dbfile_hash_await(struct dbfile_hash *h, uint64_t bytes)
+{
+    struct err ignored = {0}; /* why it ended early, dbfile_hash_check() says */
+    (void)!h->hashed.bolt.await(&h->hashed, 0, bytes, &ignored);
 }
 
 int dbfile_hash_check(struct dbfile_hash *h, struct err *e)

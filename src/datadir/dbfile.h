@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "base/thread.h"
 #include "bolt/walk.h"
+#include "datadir/arrival.h"
 
 struct ctx;
 
@@ -42,7 +43,8 @@ struct dbfile_hash {
     const struct ctx *ctx;
     const struct dbfile *f;
     struct thread thread;
-    atomic_bool stop; /* the result is not wanted any more */
+    struct arrival hashed; /* how far it is */
+    atomic_bool stop;      /* the result is not wanted any more */
     unsigned char sum[SHA256_BYTES];
     bool ended_early;
 };
@@ -50,6 +52,8 @@ struct dbfile_hash {
 NODISCARD int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx,
                                 const struct dbfile *f, struct err *e);
 void dbfile_hash_stop(struct dbfile_hash *h); /* ends it at once; idempotent, for early exits */
+/* Waits until so much is hashed, or nothing more will be. */
+void dbfile_hash_await(struct dbfile_hash *h, uint64_t bytes);
 /* Waits, and compares with the file's last 32 bytes. ERR_CORRUPT names both · ERR_IO ·
  * ERR_CANCELED. */
 NODISCARD int dbfile_hash_check(struct dbfile_hash *h, struct err *e);

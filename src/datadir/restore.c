@@ -24,6 +24,9 @@
 #include "datadir/snapfile.h"
 
 enum { COPY_STEP_BYTES = 1024 * 1024, TEXT_MAX = 16 * 1024 * 1024 };
+/* How far the copy may be ahead of the hash; how far behind the later of both the snapshot is
+ * forgotten, where neither has it mapped any more; and in what pieces. */
+static const uint64_t lead_bytes = 64 << 20, trail_bytes = 16 << 20, forget_bytes = 8 << 20;
 static const char wal_name[] = "wal/0000000000000000-0000000000000000.wal";
 
 /* --- The database ------------------------------------------------------------------------- */
@@ -42,27 +45,50 @@ static void tell(struct steps *s)
                           atomic_load(&s->copied) / 2 + atomic_load(&s->checked) / 2, s->total);
 }
 
-/* The pages from one offset to another. They are the snapshot's as they are; `there` may be NULL.
- */
-static int copy_pages(const struct ctx *ctx, const struct dbfile *src, uint64_t from, uint64_t to,
-                      struct outfile *dst, struct steps *steps, struct arrival *there,
+struct copying {
+    const struct ctx *ctx;
+    const struct dbfile *src;
+    struct dbfile_hash *hash; /* reads the same file beside us; NULL: nobody does */
+    struct outfile *dst;
+    struct steps *steps;
+    struct mapping_window window;
+    uint64_t forgotten; /* the snapshot up to here */
+};
+
+/* The snapshot makes room for the database: who has restored from it reads the latter next. So the
+ * copy stays near the hash, and what both have left behind is forgotten. */
+static void keep_together(struct copying *c, uint64_t copied)
+{
+    if (copied < lead_bytes)
+        return;
+    const uint64_t hashed = copied - lead_bytes;
+    if (c->hash)
+        dbfile_hash_await(c->hash, hashed);
+    if (hashed < c->forgotten + trail_bytes + forget_bytes)
+        return;
+    mapping_forget(&c->src->map, c->forgotten, c->forgotten + forget_bytes);
+    c->forgotten += forget_bytes;
+}
+
+/* The pages from one offset to another, as they are. `there` may be NULL. */
+static int copy_pages(struct copying *c, uint64_t from, uint64_t to, struct arrival *there,
                       struct err *e)
 {
-    struct mapping_window window = mapping_window_of(&src->map);
     for (uint64_t at = from; at < to; at += COPY_STEP_BYTES) {
         const uint64_t left = to - at;
-        const struct str part = {(const char *)src->map.p + at,
+        const struct str part = {(const char *)c->src->map.p + at,
                                  left < COPY_STEP_BYTES ? left : COPY_STEP_BYTES};
-        if (ctx_check(ctx, e) < 0)
+        if (ctx_check(c->ctx, e) < 0)
             return -1;
-        mapping_reach(&window, at);
-        mapping_touch(&src->map, at, part.n);
-        if (outfile_write(dst, at, part, e) < 0)
+        mapping_reach(&c->window, at);
+        mapping_touch(&c->src->map, at, part.n);
+        if (outfile_write(c->dst, at, part, e) < 0)
             return -1;
         if (there)
             arrival_move(there, at + part.n);
-        atomic_store(&steps->copied, at + part.n);
-        tell(steps);
+        atomic_store(&c->steps->copied, at + part.n);
+        tell(c->steps);
+        keep_together(c, at + part.n);
     }
     return 0;
 }
@@ -344,19 +370,24 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
     const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
     const uint64_t head = head_bytes(&src->bolt.meta);
     struct steps steps = {.progress = o->progress, .total = bytes};
+    struct copying copying = {.ctx = ctx,
+                              .src = src,
+                              .hash = hash,
+                              .dst = &files.db,
+                              .steps = &steps,
+                              .window = mapping_window_of(&src->map)};
     if (partial_begin(&p, o->data_dir, e) < 0)
         return -1;
     if (outfile_create(&files.db, p.fd, p.path, "snap/db", 0600, bytes, e) < 0)
         return -1;
     /* After the head, the edit and the other files only the bulk of the pages is missing, and the
      * check can begin. */
-    if (copy_pages(ctx, src, 0, head, &files.db, &steps, NULL, e) < 0 ||
+    if (copy_pages(&copying, 0, head, NULL, e) < 0 ||
         edit_db(ctx, o, src, r, &files.db, &r->bytes, e) < 0 ||
         outfile_cut(&files.db, r->bytes, e) < 0 ||
         write_log_and_snap(o->membership, &p, &files, e) < 0 ||
         check_begin(&check, ctx, &p, head, bytes, &steps, e) < 0 ||
-        copy_pages(ctx, src, head, bytes, &files.db, &steps, &check.arrival, e) < 0 ||
-        check_end(&check, o, r, e) < 0)
+        copy_pages(&copying, head, bytes, &check.arrival, e) < 0 || check_end(&check, o, r, e) < 0)
         return -1;
     /* Nothing that the hash covers is trusted before it matched, nothing at all if it could not
      * be read. */
