@@ -96,22 +96,12 @@ static void read_ahead(const struct mapping *m, uint64_t window)
         advise(m, window, MADV_WILLNEED);
 }
 
-static void touch(const struct mapping *m, uint64_t begin, uint64_t bytes, uint64_t step)
-{
-    for (uint64_t at = begin; at < begin + bytes && at < m->n; at += step)
-        (void)*(const volatile uint8_t *)(m->p + at);
-}
-
-void mapping_touch(const struct mapping *m, uint64_t offset, uint64_t bytes)
-{
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = offset % page;
-    touch(m, offset - before, bytes + before, page);
-}
-
 static void touch_window(const struct mapping *m, uint64_t window)
 {
     enum { FAULT_BYTES = 64 * 1024 }; /* the kernel maps so much around a page it is asked for */
-    touch(m, window * window_bytes, window_bytes, FAULT_BYTES);
+    const uint64_t begin = window * window_bytes;
+    for (uint64_t at = begin; at < begin + window_bytes && at < m->n; at += FAULT_BYTES)
+        (void)*(const volatile uint8_t *)(m->p + at);
 }
 
 /* What the page cache forgets must have been passed: a window that was only looked into, as one
@@ -122,13 +112,6 @@ static void let_go(const struct mapping *m, const struct mapping_kept *k, bool f
     if (forget && k->onward)
         (void)posix_fadvise(m->fd, (off_t)(k->window * window_bytes), (off_t)window_bytes,
                             POSIX_FADV_DONTNEED);
-}
-
-void mapping_forget(const struct mapping *m, uint64_t offset, uint64_t end)
-{
-    for (uint64_t window = (offset + window_bytes - 1) / window_bytes;
-         (window + 1) * window_bytes <= end; window++)
-        let_go(m, &(struct mapping_kept){.window = window, .onward = true}, true);
 }
 
 /* What was mapped for the reader is let go also if he went elsewhere, or was past it before it was

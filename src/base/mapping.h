@@ -35,15 +35,6 @@ void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
  * its error goes before any other. ERR_IO says where. */
 NODISCARD int mapping_check(const struct mapping *m, struct err *e);
 
-/* Before the kernel reads from the mapping, as a write from it does: every page is mapped, because
- * the kernel copies in vain up to the first that is not, and what cannot be read is known to
- * mapping_check(), which the kernel's own failure to read is not. */
-void mapping_touch(const struct mapping *m, uint64_t offset, uint64_t bytes);
-
-/* No reader will come back to these bytes: whole windows of them are let go, also by the page
- * cache, so that their memory serves what is made of them. */
-void mapping_forget(const struct mapping *m, uint64_t offset, uint64_t end);
-
 /* For one reader that goes through it in order and has work of its own: a thread reads and maps
  * what comes next, and lets go what was left behind. Without the thread it is slower, not wrong.
  * MAPPING_FORGET: the file is about to be removed, so the page cache may let go of it too. */

@@ -51,8 +51,9 @@ static int verify(const struct ctx *ctx, const char *path, struct verdict *v,
         add_problem(v, "page 0", e->text);
         return 0;
     }
-    AUTO(dbfile_hash_stop) struct dbfile_hash hash = {0};
-    if (f.has_hash && dbfile_hash_start(&hash, ctx, &f, e) < 0)
+    AUTO(dbfile_hash_done) struct dbfile_hash hash = {0};
+    dbfile_hash_begin(&hash, ctx);
+    if (f.has_hash && dbfile_hash_start(&hash, &f.map, 0, f.n, NULL, e) < 0)
         return -1;
     const struct scan_options o = {.hash = true,
                                    .keys = true,
@@ -64,7 +65,7 @@ static int verify(const struct ctx *ctx, const char *path, struct verdict *v,
     if (scan_db(ctx, &f, &o, out, e) < 0)
         return -1;
     *out_hash = f.has_hash;
-    if (f.has_hash && dbfile_hash_check(&hash, e) < 0) {
+    if (f.has_hash && dbfile_hash_check(&hash, &f, e) < 0) {
         if (e->code != ERR_CORRUPT)
             return -1;
         add_problem(v, "hash", e->text);

@@ -43,64 +43,79 @@ void dbfile_done(struct dbfile *f)
     free(TAKE(f->path));
 }
 
+static int hash_step(struct dbfile_hash *h, struct mapping_window *window, struct err *e)
+{
+    const uint64_t left = h->end - h->at, n = left < HASH_STEP_BYTES ? left : HASH_STEP_BYTES;
+    if (ctx_check(h->ctx, e) < 0 ||
+        (h->arrival && h->arrival->await(h->arrival->arg, h->at, n, e) < 0))
+        return -1;
+    mapping_reach(window, h->at);
+    sha256_add(h->sha, (struct str){(const char *)h->map->p + h->at, (size_t)n});
+    h->at += n;
+    return 0;
+}
+
 static void hash_run(void *arg)
 {
     struct dbfile_hash *h = arg;
-    struct mapping_window window = mapping_window_of(&h->f->map);
-    AUTO(sha256_free_auto) struct sha256 *sha = sha256_new();
-    for (size_t at = 0; at < h->f->n; at += HASH_STEP_BYTES) {
-        if (ctx_canceled(h->ctx) || atomic_load(&h->stop)) {
-            h->ended_early = true;
-            break;
-        }
-        const size_t left = h->f->n - at;
-        mapping_reach(&window, at);
-        const size_t n = left < HASH_STEP_BYTES ? left : HASH_STEP_BYTES;
-        sha256_add(sha, (struct str){(const char *)h->f->map.p + at, n});
-        arrival_move(&h->hashed, at + n);
-    }
-    sha256_finish(sha, h->sum);
-    arrival_give_up(&h->hashed);
+    struct mapping_window window = mapping_window_of(h->map);
+    window.only_behind = h->arrival != NULL;
+    while (h->rc == 0 && h->at < h->end && !atomic_load(&h->stop))
+        h->rc = hash_step(h, &window, &h->err);
 }
 
-int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx, const struct dbfile *f,
-                      struct err *e)
+void dbfile_hash_begin(struct dbfile_hash *h, const struct ctx *ctx)
 {
-    *h = (struct dbfile_hash){.ctx = ctx, .f = f};
-    arrival_init(&h->hashed, 0, f->n);
+    *h = (struct dbfile_hash){.ctx = ctx, .sha = sha256_new()};
+}
+
+void dbfile_hash_done(struct dbfile_hash *h)
+{
+    atomic_store(&h->stop, true);
+    thread_join(&h->thread);
+    sha256_free(TAKE(h->sha));
+}
+
+void dbfile_hash_add(struct dbfile_hash *h, struct str bytes)
+{
+    sha256_add(h->sha, bytes);
+}
+
+int dbfile_hash_start(struct dbfile_hash *h, const struct mapping *map, uint64_t from, uint64_t end,
+                      const struct bolt_arrival *arrival, struct err *e)
+{
+    h->map = map;
+    h->at = from;
+    h->end = end;
+    h->arrival = arrival;
     return thread_start(&h->thread, "sha256", hash_run, h, e);
 }
 
-void dbfile_hash_stop(struct dbfile_hash *h)
-{
-    if (!h->f)
-        return;
-    atomic_store(&h->stop, true);
-    thread_join(&h->thread);
-    arrival_done(&h->hashed);
-    h->f = NULL;
-}
-
-void dbfile_hash_await(struct dbfile_hash *h, uint64_t bytes)
-{
-    struct err ignored = {0}; /* why it ended early, dbfile_hash_check() says */
-    (void)!h->hashed.bolt.await(&h->hashed, 0, bytes, &ignored);
-}
-
-int dbfile_hash_check(struct dbfile_hash *h, struct err *e)
+int dbfile_hash_join(struct dbfile_hash *h, struct err *e)
 {
     thread_join(&h->thread);
-    if (h->ended_early)
-        return ctx_check(h->ctx, e);
-    const uint8_t *want = h->f->map.p + h->f->n;
-    const bool same = memcmp(want, h->sum, SHA256_BYTES) == 0;
-    if (mapping_check(&h->f->map, e) < 0)
+    if (h->map && mapping_check(h->map, e) < 0)
+        return -1;
+    if (h->rc < 0)
+        *e = h->err;
+    return h->rc;
+}
+
+int dbfile_hash_check(struct dbfile_hash *h, const struct dbfile *f, struct err *e)
+{
+    unsigned char sum[SHA256_BYTES];
+    if (dbfile_hash_join(h, e) < 0)
+        return -1;
+    sha256_finish(h->sha, sum);
+    const uint8_t *want = f->map.p + f->n;
+    const bool same = memcmp(want, sum, SHA256_BYTES) == 0;
+    if (mapping_check(&f->map, e) < 0)
         return -1;
     if (same)
         return 0;
     char has[SHA256_HEX_MAX], says[SHA256_HEX_MAX];
     return err_set(e, ERR_CORRUPT, 0, "SHA-256 of the content is %s, the file ends in %s",
-                   sha256_print(h->sum, has), sha256_print(want, says));
+                   sha256_print(sum, has), sha256_print(want, says));
 }
 
 struct dbfile_walk dbfile_walk_of(const struct ctx *ctx, const struct dbfile *f,

@@ -8,7 +8,6 @@
 #include "base/sha256.h"
 #include "base/thread.h"
 #include "bolt/walk.h"
-#include "datadir/arrival.h"
 
 struct ctx;
 
@@ -38,25 +37,37 @@ NODISCARD int dbfile_check(const struct dbfile *f, struct err *e);
 /* Whether a file of this size ends in a SHA-256: database pages are multiples of 512 bytes. */
 bool dbfile_size_has_hash(uint64_t size);
 
-/* --- The trailing hash, computed in a thread of its own beside whatever else is done. */
+/* --- The trailing hash, most of it computed in a thread of its own beside whatever else is done:
+ *
+ *     AUTO(dbfile_hash_done) struct dbfile_hash hash = {0};
+ *     dbfile_hash_begin(&hash, ctx);
+ *     … dbfile_hash_add() … dbfile_hash_start() … dbfile_hash_join() … dbfile_hash_add() …
+ *     if (dbfile_hash_check(&hash, f, e) < 0) return -1; */
 struct dbfile_hash {
     const struct ctx *ctx;
-    const struct dbfile *f;
+    struct sha256 *sha; /* the thread's while it runs */
     struct thread thread;
-    struct arrival hashed; /* how far it is */
-    atomic_bool stop;      /* the result is not wanted any more */
-    unsigned char sum[SHA256_BYTES];
-    bool ended_early;
+    const struct mapping *map;
+    uint64_t at, end;
+    const struct bolt_arrival *arrival;
+    atomic_bool stop; /* the result is not wanted any more */
+    int rc;           /* of the thread */
+    struct err err;
 };
 
-NODISCARD int dbfile_hash_start(struct dbfile_hash *h, const struct ctx *ctx,
-                                const struct dbfile *f, struct err *e);
-void dbfile_hash_stop(struct dbfile_hash *h); /* ends it at once; idempotent, for early exits */
-/* Waits until so much is hashed, or nothing more will be. */
-void dbfile_hash_await(struct dbfile_hash *h, uint64_t bytes);
-/* Waits, and compares with the file's last 32 bytes. ERR_CORRUPT names both · ERR_IO ·
+void dbfile_hash_begin(struct dbfile_hash *h, const struct ctx *ctx);
+void dbfile_hash_done(struct dbfile_hash *h); /* ends it at once; idempotent, for early exits */
+/* By the caller himself, while no thread runs. */
+void dbfile_hash_add(struct dbfile_hash *h, struct str bytes);
+/* By the thread: bytes of a mapping, which is borrowed until it is joined; of a file that is being
+ * written when they have arrived, NULL if all are there. ERR_UNAVAILABLE. */
+NODISCARD int dbfile_hash_start(struct dbfile_hash *h, const struct mapping *map, uint64_t from,
+                                uint64_t end, const struct bolt_arrival *arrival, struct err *e);
+/* Waits for the thread. ERR_CANCELED · ERR_IO. */
+NODISCARD int dbfile_hash_join(struct dbfile_hash *h, struct err *e);
+/* Joins, and compares with the file's last 32 bytes. ERR_CORRUPT names both · ERR_IO ·
  * ERR_CANCELED. */
-NODISCARD int dbfile_hash_check(struct dbfile_hash *h, struct err *e);
+NODISCARD int dbfile_hash_check(struct dbfile_hash *h, const struct dbfile *f, struct err *e);
 
 /* --- Walking it. */
 struct dbfile_walk {

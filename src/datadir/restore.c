@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pages are copied as they are and the few keys that name the old cluster are changed copy
- * on write, so the work is one read and one write of the file. SHA-256 and the check of the result
- * run beside the copy. The edit needs only the paths to the keys it changes, so it comes first: the
- * check starts from the new root. */
+ * on write, so the work is one read and one write of the file. SHA-256 and the check of the
+ * result run beside the copy. The edit needs only the paths to the keys it changes, so
+ * it comes first: the check starts from the new root. */
 #include "datadir/restore.h"
 
 #include <endian.h>
@@ -17,16 +17,15 @@
 #include "datadir/arrival.h"
 #include "datadir/buckets.h"
 #include "datadir/inspect.h"
+#include "datadir/intake.h"
 #include "datadir/membership.h"
 #include "datadir/mvcc.h"
 #include "datadir/outfile.h"
 #include "datadir/partial.h"
+#include "datadir/proof.h"
 #include "datadir/snapfile.h"
 
-enum { COPY_STEP_BYTES = 1024 * 1024, TEXT_MAX = 16 * 1024 * 1024 };
-/* How far the copy may be ahead of the hash; how far behind the later of both the snapshot is
- * forgotten, where neither has it mapped any more; and in what pieces. */
-static const uint64_t lead_bytes = 64 << 20, trail_bytes = 16 << 20, forget_bytes = 8 << 20;
+enum { TEXT_MAX = 16 * 1024 * 1024 };
 static const char wal_name[] = "wal/0000000000000000-0000000000000000.wal";
 
 /* --- The database ------------------------------------------------------------------------- */
@@ -47,48 +46,39 @@ static void tell(struct steps *s)
 
 struct copying {
     const struct ctx *ctx;
-    const struct dbfile *src;
-    struct dbfile_hash *hash; /* reads the same file beside us; NULL: nobody does */
+    struct intake *src;
     struct outfile *dst;
     struct steps *steps;
-    struct mapping_window window;
-    uint64_t forgotten; /* the snapshot up to here */
 };
 
-/* The snapshot makes room for the database: who has restored from it reads the latter next. So the
- * copy stays near the hash, and what both have left behind is forgotten. */
-static void keep_together(struct copying *c, uint64_t copied)
+static int copy_piece(struct copying *c, struct str *out, struct err *e)
 {
-    if (copied < lead_bytes)
-        return;
-    const uint64_t hashed = copied - lead_bytes;
-    if (c->hash)
-        dbfile_hash_await(c->hash, hashed);
-    if (hashed < c->forgotten + trail_bytes + forget_bytes)
-        return;
-    mapping_forget(&c->src->map, c->forgotten, c->forgotten + forget_bytes);
-    c->forgotten += forget_bytes;
+    const uint64_t at = c->src->at;
+    if (ctx_check(c->ctx, e) < 0 || intake_next(c->src, out, e) < 0 ||
+        outfile_write(c->dst, at, *out, e) < 0)
+        return -1;
+    atomic_store(&c->steps->copied, c->src->at);
+    tell(c->steps);
+    return 0;
 }
 
-/* The pages from one offset to another, as they are. `there` may be NULL. */
-static int copy_pages(struct copying *c, uint64_t from, uint64_t to, struct arrival *there,
-                      struct err *e)
+/* At least up to an offset; the edit may change it afterwards. */
+static int copy_head(struct copying *c, uint64_t to, struct proof *proof, struct err *e)
 {
-    for (uint64_t at = from; at < to; at += COPY_STEP_BYTES) {
-        const uint64_t left = to - at;
-        const struct str part = {(const char *)c->src->map.p + at,
-                                 left < COPY_STEP_BYTES ? left : COPY_STEP_BYTES};
-        if (ctx_check(c->ctx, e) < 0)
+    for (struct str piece; c->src->at < to;) {
+        if (copy_piece(c, &piece, e) < 0)
             return -1;
-        mapping_reach(&c->window, at);
-        mapping_touch(&c->src->map, at, part.n);
-        if (outfile_write(c->dst, at, part, e) < 0)
+        proof_add(proof, piece);
+    }
+    return 0;
+}
+
+static int copy_rest(struct copying *c, struct arrival *there, struct err *e)
+{
+    for (struct str piece; c->src->at < c->src->end;) {
+        if (copy_piece(c, &piece, e) < 0)
             return -1;
-        if (there)
-            arrival_move(there, at + part.n);
-        atomic_store(&c->steps->copied, at + part.n);
-        tell(c->steps);
-        keep_together(c, at + part.n);
+        arrival_move(there, c->src->at);
     }
     return 0;
 }
@@ -264,9 +254,8 @@ struct check {
     const struct ctx *ctx;
     const char *path; /* borrowed */
     struct steps *steps;
-    struct arrival arrival;
+    struct arrival *arrival; /* of its database; borrowed */
     struct thread thread;
-    bool begun;
     struct inspection seen;
     int rc;
     struct err err;
@@ -284,28 +273,26 @@ static void check_run(void *arg)
 {
     struct check *c = arg;
     const struct progress progress = {c->steps, tell_checked};
-    const struct inspect_options o = {&progress, &c->arrival.bolt};
+    const struct inspect_options o = {&progress, &c->arrival->bolt};
     c->rc = inspect_member_dir(c->ctx, c->path, &o, &c->seen, &c->err);
 }
 
-/* Before `from` and from `to` on, and in all other files, everything is there. */
+/* All other files are there. */
 static int check_begin(struct check *c, const struct ctx *ctx, const struct partial *p,
-                       uint64_t from, uint64_t to, struct steps *steps, struct err *e)
+                       struct arrival *arrival, struct steps *steps, struct err *e)
 {
-    *c = (struct check){.ctx = ctx, .path = p->path, .steps = steps, .begun = true};
-    arrival_init(&c->arrival, from, to);
+    *c = (struct check){.ctx = ctx, .path = p->path, .steps = steps, .arrival = arrival};
     return thread_start(&c->thread, "check", check_run, c, e);
 }
 
 static void check_done(struct check *c)
 {
-    if (!c->begun)
+    if (!c->arrival)
         return;
-    arrival_give_up(&c->arrival);
+    arrival_give_up(c->arrival);
     thread_join(&c->thread);
-    arrival_done(&c->arrival);
     inspection_done(&c->seen);
-    c->begun = false;
+    c->arrival = NULL;
 }
 
 /* Waits for the verdict. */
@@ -353,59 +340,75 @@ static int plan_revisions(const struct restore_options *o, const struct dbfile *
     return 0;
 }
 
-/* What is copied before the edit, which writes one of the two meta pages. */
-static uint64_t head_bytes(const struct bolt_meta *m)
+/* What is being made, and who is at work on it: in this order, so that nobody is left waiting for
+ * what was taken away. */
+struct building {
+    struct partial partial;
+    struct outputs files;
+    struct arrival arrival; /* of the database's pages */
+    struct intake intake;
+    struct check check;
+    struct proof proof;
+};
+
+static void building_begin(struct building *b, const struct ctx *ctx, const struct dbfile *src)
 {
-    const uint64_t metas = UINT64_C(2) * m->page_size, all = m->pages * m->page_size;
-    const uint64_t head = metas > COPY_STEP_BYTES ? metas : COPY_STEP_BYTES;
-    return head < all ? head : all;
+    *b = (struct building){.files = {{.fd = -1}, {.fd = -1}, {.fd = -1}}};
+    const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
+    arrival_init(&b->arrival, 0, bytes);
+    intake_begin(&b->intake, src, bytes);
+    proof_begin(&b->proof, ctx, src);
+}
+
+static void building_done(struct building *b)
+{
+    proof_done(&b->proof);
+    check_done(&b->check);
+    intake_done(&b->intake);
+    arrival_done(&b->arrival);
+    outputs_done(&b->files);
+    partial_done(&b->partial);
+}
+
+/* All but the bulk of the pages. The edit writes one of the meta pages, so these are copied
+ * before. */
+static int build_frame(struct building *b, const struct ctx *ctx, const struct restore_options *o,
+                       const struct dbfile *src, struct copying *copying, struct restored *r,
+                       struct err *e)
+{
+    const struct partial *p = &b->partial;
+    const uint64_t metas = UINT64_C(2) * src->bolt.meta.page_size;
+    if (outfile_create(&b->files.db, p->fd, p->path, "snap/db", 0600, b->intake.end, e) < 0 ||
+        copy_head(copying, metas, &b->proof, e) < 0 ||
+        edit_db(ctx, o, src, r, &b->files.db, &r->bytes, e) < 0 ||
+        outfile_cut(&b->files.db, r->bytes, e) < 0 ||
+        write_log_and_snap(o->membership, p, &b->files, e) < 0)
+        return -1;
+    arrival_move(&b->arrival, b->intake.at);
+    return 0;
 }
 
 static int build(const struct ctx *ctx, const struct restore_options *o, const struct dbfile *src,
-                 struct dbfile_hash *hash, struct restored *r, struct err *e)
+                 struct restored *r, struct err *e)
 {
-    AUTO(partial_done) struct partial p = {0};
-    AUTO(outputs_done) struct outputs files = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
-    AUTO(check_done) struct check check = {0};
-    const uint64_t bytes = src->bolt.meta.pages * src->bolt.meta.page_size;
-    const uint64_t head = head_bytes(&src->bolt.meta);
-    struct steps steps = {.progress = o->progress, .total = bytes};
-    struct copying copying = {.ctx = ctx,
-                              .src = src,
-                              .hash = hash,
-                              .dst = &files.db,
-                              .steps = &steps,
-                              .window = mapping_window_of(&src->map)};
-    if (partial_begin(&p, o->data_dir, e) < 0)
-        return -1;
-    if (outfile_create(&files.db, p.fd, p.path, "snap/db", 0600, bytes, e) < 0)
-        return -1;
-    /* After the head, the edit and the other files only the bulk of the pages is missing, and the
-     * check can begin. */
-    if (copy_pages(&copying, 0, head, NULL, e) < 0 ||
-        edit_db(ctx, o, src, r, &files.db, &r->bytes, e) < 0 ||
-        outfile_cut(&files.db, r->bytes, e) < 0 ||
-        write_log_and_snap(o->membership, &p, &files, e) < 0 ||
-        check_begin(&check, ctx, &p, head, bytes, &steps, e) < 0 ||
-        copy_pages(&copying, head, bytes, &check.arrival, e) < 0 || check_end(&check, o, r, e) < 0)
+    AUTO(building_done) struct building b;
+    building_begin(&b, ctx, src);
+    struct steps steps = {.progress = o->progress, .total = b.intake.end};
+    struct copying copying = {ctx, &b.intake, &b.files.db, &steps};
+    const bool hashed = src->has_hash && !o->skip_hash_check;
+    if (partial_begin(&b.partial, o->data_dir, e) < 0 ||
+        build_frame(&b, ctx, o, src, &copying, r, e) < 0 ||
+        check_begin(&b.check, ctx, &b.partial, &b.arrival, &steps, e) < 0 ||
+        (hashed &&
+         proof_follow(&b.proof, b.files.db.path, b.intake.at, b.intake.end, &b.arrival, e) < 0) ||
+        copy_rest(&copying, &b.arrival, e) < 0 || check_end(&b.check, o, r, e) < 0)
         return -1;
     /* Nothing that the hash covers is trusted before it matched, nothing at all if it could not
      * be read. */
-    if (hash && dbfile_hash_check(hash, e) < 0)
-        return err_wrap(e, "%s", o->snapshot);
-    if (dbfile_check(src, e) < 0 || outputs_sync(&files, e) < 0 || ctx_check(ctx, e) < 0)
+    if ((hashed && proof_end(&b.proof, e) < 0) || dbfile_check(src, e) < 0 ||
+        outputs_sync(&b.files, e) < 0 || ctx_check(ctx, e) < 0)
         return -1;
-    return partial_commit(&p, e);
-}
-
-static int hash_and_build(const struct ctx *ctx, const struct restore_options *o,
-                          const struct dbfile *src, struct restored *r, struct err *e)
-{
-    AUTO(dbfile_hash_stop) struct dbfile_hash hash = {0};
-    const bool check = src->has_hash && !o->skip_hash_check;
-    if (check && dbfile_hash_start(&hash, ctx, src, e) < 0)
-        return -1;
-    return build(ctx, o, src, check ? &hash : NULL, r, e);
+    return partial_commit(&b.partial, e);
 }
 
 void restored_done(struct restored *r)
@@ -429,7 +432,7 @@ int restore_run(const struct ctx *ctx, const struct restore_options *o, struct r
                        "%s: has no hash at its end; --skip-hash-check restores a database file "
                        "copied from a data directory",
                        o->snapshot);
-    if (plan_revisions(o, &src, &r, e) == 0 && hash_and_build(ctx, o, &src, &r, e) == 0) {
+    if (plan_revisions(o, &src, &r, e) == 0 && build(ctx, o, &src, &r, e) == 0) {
         *out = r;
         r = (struct restored){0}; /* handed over */
         return 0;

@@ -175,64 +175,6 @@ static void a_file_cut_inside_its_last_page_is_an_error_too(void **state)
     mapping_done(&m);
 }
 
-static void what_the_kernel_could_not_read_is_known_once_touched(void **state)
-{
-    (void)state;
-    struct err e = {0};
-    write_ones();
-    struct mapping m;
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
-    auto_free char *other = xasprintf("%s.copy", path);
-    auto_close int fd = open(other, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    assert_int_equal(unlink(other), 0);
-    assert_int_equal(truncate(path, 8192), 0);
-    assert_int_equal(write(fd, m.p + 8192, 100), -1);
-    assert_int_equal(errno, EFAULT);
-    mapping_touch(&m, 8192 + 50, 100);
-    assert_int_equal(truncate(path, CUT_SIZE), 0); /* so that the length does not tell */
-    assert_err(mapping_check(&m, &e), ERR_IO, "at offset 8192");
-    mapping_done(&m);
-}
-
-/* How many of the pages the page cache holds. Of a file that is being read it takes them back. */
-static size_t cached_pages(const struct mapping *m, uint64_t offset, size_t pages)
-{
-    size_t n = 0;
-    auto_free unsigned char *there = xcalloc(1, pages);
-    assert_int_equal(mincore((void *)(m->p + offset), pages * 4096, there), 0);
-    for (size_t i = 0; i < pages; i++)
-        n += there[i] & 1;
-    return n;
-}
-
-/* Not in /tmp, which may be one that has no disk to forget to. */
-static void what_is_forgotten_leaves_the_page_cache_and_can_be_read_again(void **state)
-{
-    (void)state;
-    enum { WINDOW = 2 << 20, PAGES = WINDOW / 4096, WINDOWS = 6 };
-    struct err e = {0};
-    char name[] = "/var/tmp/raftsman-mapping-XXXXXX";
-    auto_close int fd = mkstemp(name);
-    auto_free char *ones = xmalloc(WINDOW);
-    memset(ones, 1, WINDOW);
-    for (int i = 0; i < WINDOWS; i++)
-        assert_int_equal(write(fd, ones, WINDOW), WINDOW);
-    assert_int_equal(fsync(fd), 0);
-    struct mapping m;
-    assert_ok(mapping_open(&m, name, MAPPING_SHARED, &e));
-    assert_int_equal(unlink(name), 0);
-    mapping_touch(&m, 0, m.n);
-    assert_int_equal(cached_pages(&m, 0, WINDOWS * PAGES), WINDOWS * PAGES);
-    mapping_forget(&m, WINDOW + 1, 5 * WINDOW - 1); /* two whole windows, and parts of two more */
-    assert_int_equal(cached_pages(&m, 0, 2 * PAGES), 2 * PAGES);
-    assert_int_equal(cached_pages(&m, 2 * WINDOW, 2 * PAGES), 0);
-    assert_int_equal(cached_pages(&m, 4 * WINDOW, 2 * PAGES), 2 * PAGES);
-    for (size_t at = 0; at < m.n; at += 1000)
-        assert_int_equal(m.p[at], 1);
-    assert_ok(mapping_check(&m, &e));
-    mapping_done(&m);
-}
-
 /* Whether the first page of a window is in our page table: mincore() would ask the page cache. */
 static bool is_mapped(const struct mapping *m, uint64_t window)
 {
@@ -381,8 +323,6 @@ int main(void)
         TEST(one_that_only_lets_go_asks_for_nothing_ahead),
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
-        TEST(what_the_kernel_could_not_read_is_known_once_touched),
-        TEST(what_is_forgotten_leaves_the_page_cache_and_can_be_read_again),
         TEST(what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go),
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
