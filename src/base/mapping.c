@@ -34,13 +34,17 @@ enum {
     READ_BYTES = 512 * 1024,
 };
 
+#define NO_WINDOW UINT64_MAX
+
 struct mapping_ahead {
     const struct mapping *m;
     bool forget;
     struct thread thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
-    uint64_t read, read_end;   /* windows to ask of the disk */
+    pthread_cond_t was_read;
+    uint64_t read, read_end;   /* windows to read */
+    uint64_t reading;          /* the one that is being read, or NO_WINDOW */
     uint64_t touch, touch_end; /* windows to map; they are read first */
     struct mapping_kept behind[BEHIND_MAX];
     unsigned n_behind;
@@ -155,7 +159,7 @@ static enum errand next_errand(struct mapping_ahead *a, struct mapping_kept *out
     if (a->stop)
         return ERRAND_STOP;
     if (a->read < a->read_end) {
-        out->window = a->read++;
+        out->window = a->reading = a->read++;
         return ERRAND_READ;
     }
     if (a->touch < a->touch_end) {
@@ -166,6 +170,14 @@ static enum errand next_errand(struct mapping_ahead *a, struct mapping_kept *out
         return ERRAND_NONE;
     *out = a->behind[--a->n_behind];
     return ERRAND_LET_GO;
+}
+
+static void read_and_tell(struct mapping_ahead *a, uint64_t window)
+{
+    read_through(a, window);
+    MUTEX_HOLD(&a->lock);
+    a->reading = NO_WINDOW;
+    (void)pthread_cond_signal(&a->was_read);
 }
 
 static void run_ahead(void *arg)
@@ -182,7 +194,7 @@ static void run_ahead(void *arg)
         if (errand == ERRAND_STOP)
             return;
         if (errand == ERRAND_READ)
-            read_through(a, at.window);
+            read_and_tell(a, at.window);
         else if (errand == ERRAND_TOUCH)
             touch_ahead(a, at.window);
         else
@@ -196,8 +208,10 @@ void mapping_look_ahead(struct mapping *m, enum mapping_behind behind)
     struct mapping_ahead *a = xcalloc(1, sizeof(*a));
     a->m = m;
     a->forget = behind == MAPPING_FORGET;
+    a->reading = NO_WINDOW;
     (void)pthread_mutex_init(&a->lock, NULL); /* cannot fail without attributes */
     cond_init(&a->wake);
+    cond_init(&a->was_read);
     m->ahead = a;
     (void)!thread_start(&a->thread, "ahead", run_ahead, a, &ignored);
 }
@@ -213,6 +227,7 @@ static void ahead_free(struct mapping_ahead *a)
     }
     thread_join(&a->thread);
     (void)pthread_cond_destroy(&a->wake);
+    (void)pthread_cond_destroy(&a->was_read);
     (void)pthread_mutex_destroy(&a->lock);
     free(a->nowhere);
     free(a);
@@ -230,19 +245,28 @@ static bool ahead_takes(struct mapping_ahead *a, const struct mapping_kept *k)
 }
 
 /* From what was done before on, unless the reader is somewhere else now. */
-static void go_on_from(uint64_t window, uint64_t ahead, uint64_t *next, uint64_t *end)
+static void go_on_from(uint64_t first, uint64_t end, uint64_t *next, uint64_t *next_end)
 {
-    *end = window + 1 + ahead;
-    if (*next <= window || *next > *end)
-        *next = window + 1;
+    *next_end = end;
+    if (*next < first || *next > end)
+        *next = first;
 }
 
+static bool will_be_read(const struct mapping_ahead *a, uint64_t window)
+{
+    return (a->read <= window && window < a->read_end) || a->reading == window;
+}
+
+/* Who comes to what is about to be read waits for it: a page that he would ask for himself is read
+ * out of order, and the kernel does not see a file read in order any more. */
 static void ahead_of(struct mapping_ahead *a, uint64_t window)
 {
     MUTEX_HOLD(&a->lock);
-    go_on_from(window, READ_AHEAD, &a->read, &a->read_end);
-    go_on_from(window, TOUCH_AHEAD, &a->touch, &a->touch_end);
+    go_on_from(window, window + 1 + READ_AHEAD, &a->read, &a->read_end);
+    go_on_from(window + 1, window + 1 + TOUCH_AHEAD, &a->touch, &a->touch_end);
     (void)pthread_cond_signal(&a->wake);
+    while (will_be_read(a, window) && !is_there(a->m, window))
+        cond_wait_ms(&a->was_read, &a->lock, -1);
 }
 
 void mapping_done(struct mapping *m)
