@@ -372,6 +372,50 @@ static void a_copy_in_steps_is_checked_as_it_grows(void **state)
     assert_int_equal(write_snapshot(), 0);
 }
 
+struct repair {
+    long at;
+    bool done;
+};
+
+/* Once it has been copied. */
+static void repair(void *arg, uint64_t done, uint64_t total)
+{
+    (void)total;
+    struct repair *r = arg;
+    if (done > (uint64_t)r->at && !__atomic_exchange_n(&r->done, true, __ATOMIC_SEQ_CST))
+        flip(snapshot, r->at);
+}
+
+/* In the end the file is what its hash says, but that is not what was copied. The byte is one of a
+ * value, so that nothing else tells. */
+static void a_snapshot_that_somebody_still_writes_is_refused(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct repair later = {.at = 1000000};
+    const struct progress progress = {&later, repair};
+    struct restore_options o = options();
+    large = true;
+    assert_int_equal(write_snapshot(), 0);
+    large = false;
+    flip(snapshot, later.at);
+    o.skip_hash_check = true;
+    assert_ok(restore_run(&ctx, &o, &r, &e));
+    restored_done(&r);
+    forget();
+    o.skip_hash_check = false;
+    o.progress = &progress;
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_CORRUPT, "SHA-256");
+    assert_true(later.done);
+    assert_false(exists(member));
+    o.progress = NULL;
+    assert_ok(restore_run(&ctx, &o, &r, &e)); /* now that it is complete */
+    restored_done(&r);
+    forget();
+    assert_int_equal(write_snapshot(), 0);
+}
+
 /* From here on no file takes a byte past `bytes`, as on a disk that is full. */
 static void limit_files(rlim_t bytes)
 {
@@ -457,6 +501,7 @@ int main(void)
         TEST(what_is_odd_is_a_warning_and_restored),
         TEST(the_edit_can_be_cancelled_too),
         TEST(a_copy_in_steps_is_checked_as_it_grows),
+        TEST(a_snapshot_that_somebody_still_writes_is_refused),
         TEST(a_write_that_fails_anywhere_leaves_nothing),
         TEST(a_member_that_appears_meanwhile_is_not_touched),
         TEST(what_a_killed_run_left_is_replaced),
