@@ -27,6 +27,7 @@ void restored_done(struct restored *r); /* idempotent */
 
 /* Afterwards there is a complete, durable data_dir/member, or on any error what was there before.
  * ERR_EXISTS there is a member/ already · ERR_CORRUPT the snapshot is damaged · ERR_INVALID no
- * hash to check, or bump without mark · ERR_CANCELED · ERR_CONFLICT · ERR_IO. */
+ * hash to check, or bump without mark · ERR_CONFLICT another restore is at work there, or the
+ * snapshot changes meanwhile · ERR_CANCELED · ERR_IO. */
 NODISCARD int restore_run(const struct ctx *ctx, const struct restore_options *o,
                           struct restored *out, struct err *e);

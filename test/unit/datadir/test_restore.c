@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "datadir/restore.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
@@ -416,6 +417,31 @@ static void a_snapshot_that_somebody_still_writes_is_refused(void **state)
     assert_int_equal(write_snapshot(), 0);
 }
 
+static void touch_snapshot(void *arg, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    const struct timespec *times = arg;
+    (void)utimensat(AT_FDCWD, snapshot, times, 0);
+}
+
+/* Not even if the hash fits: parts of it are read before, to be changed. */
+static void a_snapshot_that_changes_meanwhile_is_refused(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct restored r;
+    struct timespec times[2] = {{.tv_sec = 12345}, {.tv_sec = 12345}};
+    const struct progress progress = {times, touch_snapshot};
+    struct restore_options o = options();
+    o.progress = &progress;
+    assert_err(restore_run(&ctx, &o, &r, &e), ERR_CONFLICT, "s.db: the file changes");
+    assert_false(exists(member));
+    assert_ok(restore_run(&ctx, &o, &r, &e)); /* nothing new: it has that time already */
+    restored_done(&r);
+    forget();
+}
+
 /* From here on no file takes a byte past `bytes`, as on a disk that is full. */
 static void limit_files(rlim_t bytes)
 {
@@ -502,6 +528,7 @@ int main(void)
         TEST(the_edit_can_be_cancelled_too),
         TEST(a_copy_in_steps_is_checked_as_it_grows),
         TEST(a_snapshot_that_somebody_still_writes_is_refused),
+        TEST(a_snapshot_that_changes_meanwhile_is_refused),
         TEST(a_write_that_fails_anywhere_leaves_nothing),
         TEST(a_member_that_appears_meanwhile_is_not_touched),
         TEST(what_a_killed_run_left_is_replaced),
