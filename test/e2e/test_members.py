@@ -153,7 +153,7 @@ def test_a_deleted_member_is_replaced(three):
     victim, gone = next(iter(three.uids().items()))
     with Writer(three):
         three.delete_member(victim)
-        until(lambda: gone not in three.uids().values(), 60, "it goes")
+        until(lambda: gone not in all_uids(three), 60, "it goes")
         three.wait(3)
     assert len(three.etcd_members()) == 3
 
