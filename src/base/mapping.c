@@ -63,6 +63,7 @@ static int map_all(struct mapping *m, const char *path, struct err *e)
     if (!S_ISREG(st.st_mode))
         return err_set(e, ERR_INVALID, 0, "%s: not a regular file", path);
     m->n = (size_t)st.st_size;
+    m->changed = st.st_mtim;
     if (m->n == 0)
         return 0;
     void *p = mmap(NULL, m->n, PROT_READ, MAP_SHARED, m->fd, 0);
@@ -299,6 +300,17 @@ int mapping_check(const struct mapping *m, struct err *e)
                                             "cannot be read at offset %" PRIu64
                                             ": it was cut short or the disk failed",
                                             lost);
+}
+
+int mapping_check_unchanged(const struct mapping *m, struct err *e)
+{
+    struct stat st;
+    if (fstat(m->fd, &st) < 0)
+        return err_set_errno(e, errno, "stat");
+    if ((uint64_t)st.st_size == m->n && st.st_mtim.tv_sec == m->changed.tv_sec &&
+        st.st_mtim.tv_nsec == m->changed.tv_nsec)
+        return 0;
+    return err_set(e, ERR_CONFLICT, 0, "the file changes while it is read");
 }
 
 struct mapping_window mapping_window_of(const struct mapping *m)

@@ -4,6 +4,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -15,6 +16,7 @@ struct mapping {
     int fd;           /* -1: bytes in memory, which are never let go */
     const uint8_t *p; /* NULL for an empty file */
     size_t n;
+    struct timespec changed;     /* when the file was written last, as of its opening */
     struct mapping_ahead *ahead; /* NULL: none */
     struct lostpages *lost;      /* NULL: not watched, as bytes in memory are not */
 };
@@ -34,6 +36,8 @@ void mapping_done(struct mapping *m); /* NULL-safe, idempotent */
  * signal. So nothing read counts before this was asked, at the end; and as zeros look like damage,
  * its error goes before any other. ERR_IO says where. */
 NODISCARD int mapping_check(const struct mapping *m, struct err *e);
+/* For who reads parts of it twice: whether it was written to since it was opened. ERR_CONFLICT. */
+NODISCARD int mapping_check_unchanged(const struct mapping *m, struct err *e);
 
 /* For one reader that goes through it in order and has work of its own: a thread reads and maps
  * what comes next, and lets go what was left behind. Without the thread it is slower, not wrong.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A snapshot read once and in order, piece by piece. The page cache forgets
- * what was read: its memory serves what is made of it. */
+ * A snapshot read once and in order, piece by piece. The page cache forgets what was read: its
+ * memory serves what is made of it. */
 #pragma once
 #include "datadir/dbfile.h"
 
@@ -17,6 +17,6 @@ struct intake {
 void intake_begin(struct intake *in, const struct dbfile *f, uint64_t bytes);
 void intake_done(struct intake *in); /* idempotent on a zeroed or begun struct */
 
-/* The next piece, borrowed until the next call; empty at the end. ERR_IO, also for a file
- * that was cut short. */
+/* The next piece, borrowed until the next call; empty at the end. ERR_IO, also for a file that was
+ * cut short. */
 NODISCARD int intake_next(struct intake *in, struct str *out, struct err *e);

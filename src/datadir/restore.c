@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pages are copied as they are and the few keys that name the old cluster are changed copy
- * on write, so the work is one read and one write of the file. SHA-256 and the check of the
- * result run beside the copy. The edit needs only the paths to the keys it changes, so
- * it comes first: the check starts from the new root. */
+ * on write, so the work is one read and one write of the file. SHA-256 and the check of the result
+ * run beside the copy. The edit needs only the paths to the keys it changes, so it comes first: the
+ * check starts from the new root. */
 #include "datadir/restore.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/ctx.h"
 #include "base/mem.h"
@@ -390,24 +388,15 @@ static int build_frame(struct building *b, const struct ctx *ctx, const struct r
     return 0;
 }
 
-/* The hash does not cover what the edit has read for itself: it must not have changed since. */
-static int check_unchanged(const struct dbfile *src, const struct stat *before, struct err *e)
+/* The hash does not cover what was read before the copy, for the edit and to find the tree. */
+static int check_unchanged(const struct dbfile *src, struct err *e)
 {
-    struct stat now;
-    if (fstat(src->map.fd, &now) < 0)
-        return err_set_errno(e, errno, "stat %s", src->path);
-    if (now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
-        return 0;
-    return err_set(e, ERR_CONFLICT, 0, "%s: the file changes while it is read", src->path);
+    return mapping_check_unchanged(&src->map, e) < 0 ? err_wrap(e, "%s", src->path) : 0;
 }
 
 static int build(const struct ctx *ctx, const struct restore_options *o, const struct dbfile *src,
                  struct restored *r, struct err *e)
 {
-    struct stat before;
-    if (fstat(src->map.fd, &before) < 0)
-        return err_set_errno(e, errno, "stat %s", src->path);
     AUTO(building_done) struct building b;
     building_begin(&b, ctx, src);
     struct steps steps = {.progress = o->progress, .total = b.intake.end};
@@ -423,8 +412,7 @@ static int build(const struct ctx *ctx, const struct restore_options *o, const s
     /* Nothing that the hash covers is trusted before it matched, nothing at all if it could not
      * be read. */
     if ((hashed && proof_end(&b.proof, e) < 0) || dbfile_check(src, e) < 0 ||
-        check_unchanged(src, &before, e) < 0 || outputs_sync(&b.files, e) < 0 ||
-        ctx_check(ctx, e) < 0)
+        check_unchanged(src, e) < 0 || outputs_sync(&b.files, e) < 0 || ctx_check(ctx, e) < 0)
         return -1;
     return partial_commit(&b.partial, e);
 }
