@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -28,14 +29,17 @@ static struct sigaction before;                          /* what SIGBUS did befo
 static uintptr_t page_bytes;
 
 /* Zeros from the page on to the end: of a file cut short nothing follows, and whatever follows a
- * page that cannot be read is not trusted either. One fault is enough, however much is lost. */
+ * page that cannot be read is not trusted either. One fault is enough, however much is lost. Other
+ * readers may be at these bytes or fault on them too, and find zeros like this one; the kernel is
+ * asked directly, because a thread sanitizer takes the library's mmap() for a write they race with.
+ */
 static bool cover(struct lostpages *l, uintptr_t at)
 {
     const uintptr_t page = at & ~(page_bytes - 1), end = atomic_load(&l->end);
     uint64_t none = LOSTPAGES_NONE;
     (void)atomic_compare_exchange_strong(&l->first, &none, page - atomic_load(&l->begin));
-    return mmap((void *)page, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                0) != MAP_FAILED;
+    return syscall(SYS_mmap, page, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                   -1L, 0L) == (long)page;
 }
 
 static bool cover_watched(uintptr_t at)
