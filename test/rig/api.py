@@ -17,6 +17,7 @@ from rig.errors import RigError
 from rig.pki import Pair, client_context
 
 TIMEOUT = 30
+ASKED_AGAIN = 10  # how often one who is told to come later does
 
 
 class ApiError(RigError):
@@ -77,7 +78,11 @@ class Api:
             self._context = client_context(ca, pair)
 
     def request(self, method, path, body=None, content_type="application/json"):
-        """The decoded answer; `ApiError` unless it is a success."""
+        """The decoded answer; `ApiError` unless it is a success.
+
+        One who is told when to come again does, as the official clients of Go do: a server that
+        changes the schema of a kind answers so for a moment.
+        """
         with self._open(method, path, body, content_type, TIMEOUT) as answer:
             text = answer.read()
         return json.loads(text) if text.startswith(b"{") else text.decode()
@@ -156,6 +161,18 @@ class Api:
             return False
 
     def _open(self, method, path, body, content_type, timeout):
+        left = ASKED_AGAIN
+        while (answer := self._ask(method, path, body, content_type, timeout)).status >= 300:
+            with answer:
+                text = answer.read().decode().strip()
+            pause = answer.headers.get("Retry-After", "") if answer.status == 429 else ""
+            if not pause.isdigit() or not left:
+                raise ApiError(method, path, answer.status, text)
+            left -= 1
+            time.sleep(int(pause))
+        return answer
+
+    def _ask(self, method, path, body, content_type, timeout):
         connection = http.client.HTTPSConnection(
             self._address, context=self._context, timeout=timeout
         )
@@ -164,8 +181,4 @@ class Api:
             headers["Content-Type"] = content_type
         text = None if body is None else json.dumps(body)
         connection.request(method, path, text, headers)
-        answer = connection.getresponse()
-        if answer.status >= 300:
-            with answer:
-                raise ApiError(method, path, answer.status, answer.read().decode().strip())
-        return answer
+        return connection.getresponse()
