@@ -16,7 +16,7 @@
 /* Large enough that the system calls do not matter, small enough that two readers with all their
  * windows stay well under 48 MiB. */
 static const uint64_t window_bytes = UINT64_C(2) << 20;
-enum { READ_AHEAD = 4 }; /* windows asked of the disk before they are reached */
+enum { ASK_AHEAD = 4 }; /* windows asked of the disk before they are reached */
 
 static void advise(const struct mapping *m, uint64_t window, int advice)
 {
@@ -29,9 +29,11 @@ static void advise(const struct mapping *m, uint64_t window, int advice)
 
 enum {
     BEHIND_MAX = 4,  /* windows to let go that the thread may have waiting */
+    READ_AHEAD = 16, /* windows the thread reads before they are reached */
+    READ_ON = 16,    /* windows it reads after one that was not there, whether they are or not */
     TOUCH_AHEAD = 2, /* windows mapped before they are reached */
     TOUCHED_MAX = MAPPING_WINDOWS + TOUCH_AHEAD,
-    READ_BYTES = 512 * 1024,
+    READ_BYTES = 128 * 1024,
 };
 
 #define NO_WINDOW UINT64_MAX
@@ -51,6 +53,7 @@ struct mapping_ahead {
     bool stop;
 
     char *nowhere;                 /* by the thread alone: what it reads goes there */
+    unsigned read_on;              /* windows still to be read on */
     uint64_t touched[TOUCHED_MAX]; /* what it mapped last */
     uint64_t n_touched;
 };
@@ -140,12 +143,18 @@ static void touch_ahead(struct mapping_ahead *a, uint64_t window)
 
 /* By reading it, in order and for nothing: the page cache then keeps the file in large pieces, and
  * finds by itself how far ahead it should be of the disk. An advice gets it page by page, at
- * several times the cost of the copying. */
+ * several times the cost of the copying.
+ * What the page cache read ahead is there, and is read all the same: that is how it learns to go
+ * on. Only a file that was there from the first is not. */
 static void read_through(struct mapping_ahead *a, uint64_t window)
 {
     const uint64_t begin = window * window_bytes;
-    if (is_there(a->m, window))
+    if (!is_there(a->m, window))
+        a->read_on = READ_ON;
+    else if (a->read_on == 0)
         return;
+    else
+        a->read_on--;
     if (!a->nowhere)
         a->nowhere = xmalloc(READ_BYTES);
     for (uint64_t at = begin; at < begin + window_bytes && at < a->m->n; at += READ_BYTES)
@@ -210,6 +219,7 @@ void mapping_look_ahead(struct mapping *m, enum mapping_behind behind)
     a->m = m;
     a->forget = behind == MAPPING_FORGET;
     a->reading = NO_WINDOW;
+    a->read_end = READ_AHEAD; /* he begins at the front, but looks some things up before */
     (void)pthread_mutex_init(&a->lock, NULL); /* cannot fail without attributes */
     cond_init(&a->wake);
     cond_init(&a->was_read);
@@ -246,10 +256,11 @@ static bool ahead_takes(struct mapping_ahead *a, const struct mapping_kept *k)
 }
 
 /* From what was done before on, unless the reader is somewhere else now. */
-static void go_on_from(uint64_t first, uint64_t end, uint64_t *next, uint64_t *next_end)
+static void go_on_from(uint64_t first, uint64_t end, uint64_t lag, uint64_t *next,
+                       uint64_t *next_end)
 {
     *next_end = end;
-    if (*next < first || *next > end)
+    if (*next + lag < first || *next > end)
         *next = first;
 }
 
@@ -259,12 +270,13 @@ static bool will_be_read(const struct mapping_ahead *a, uint64_t window)
 }
 
 /* Who comes to what is about to be read waits for it: a page that he would ask for himself is read
- * out of order, and the kernel does not see a file read in order any more. */
+ * out of order, and the kernel does not see a file read in order any more. For its sake too the
+ * thread leaves nothing out when the reader, who found pages there, is a little past it. */
 static void ahead_of(struct mapping_ahead *a, uint64_t window)
 {
     MUTEX_HOLD(&a->lock);
-    go_on_from(window, window + 1 + READ_AHEAD, &a->read, &a->read_end);
-    go_on_from(window + 1, window + 1 + TOUCH_AHEAD, &a->touch, &a->touch_end);
+    go_on_from(window, window + 1 + READ_AHEAD, READ_AHEAD, &a->read, &a->read_end);
+    go_on_from(window + 1, window + 1 + TOUCH_AHEAD, 0, &a->touch, &a->touch_end);
     (void)pthread_cond_signal(&a->wake);
     while (will_be_read(a, window) && !is_there(a->m, window))
         cond_wait_ms(&a->was_read, &a->lock, -1);
@@ -348,6 +360,6 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
         ahead_of(w->m->ahead, window);
         return;
     }
-    for (uint64_t next = first ? 1 : READ_AHEAD; next <= READ_AHEAD; next++)
+    for (uint64_t next = first ? 1 : ASK_AHEAD; next <= ASK_AHEAD; next++)
         read_ahead(w->m, window + next);
 }
