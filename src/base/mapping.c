@@ -340,7 +340,7 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
 {
     const uint64_t window = offset / window_bytes;
     const bool first = w->filled == 0;
-    bool onward = first;
+    bool onward = first && window == 0; /* elsewhere he looks something up */
     for (unsigned i = 0; i < w->filled; i++) {
         if (w->kept[i].window == window)
             return;
