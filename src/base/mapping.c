@@ -224,7 +224,8 @@ void mapping_look_ahead(struct mapping *m, enum mapping_behind behind)
     cond_init(&a->wake);
     cond_init(&a->was_read);
     m->ahead = a;
-    (void)!thread_start(&a->thread, "ahead", run_ahead, a, &ignored);
+    if (thread_start(&a->thread, "ahead", run_ahead, a, &ignored) == 0)
+        (void)madvise((void *)m->p, m->n, MADV_RANDOM); /* enter_elsewhere() says why */
 }
 
 static void ahead_free(struct mapping_ahead *a)
@@ -269,16 +270,17 @@ static bool will_be_read(const struct mapping_ahead *a, uint64_t window)
     return (a->read <= window && window < a->read_end) || a->reading == window;
 }
 
-/* Who comes to what is about to be read waits for it: a page that he would ask for himself is read
- * out of order, and the kernel does not see a file read in order any more. For its sake too the
- * thread leaves nothing out when the reader, who found pages there, is a little past it. */
+/* Who comes to what is about to be read waits for it, and for the window behind it, into which a
+ * value that begins in this one may reach: a page that he would ask for himself is read out of
+ * order, and the kernel does not see a file read in order any more. For its sake too the thread
+ * leaves nothing out when the reader, who found pages there, is a little past it. */
 static void ahead_of(struct mapping_ahead *a, uint64_t window)
 {
     MUTEX_HOLD(&a->lock);
     go_on_from(window, window + 1 + READ_AHEAD, READ_AHEAD, &a->read, &a->read_end);
     go_on_from(window + 1, window + 1 + TOUCH_AHEAD, 0, &a->touch, &a->touch_end);
     (void)pthread_cond_signal(&a->wake);
-    while (will_be_read(a, window) && !is_there(a->m, window))
+    while (will_be_read(a, window + 1) && !is_there(a->m, window + 1))
         cond_wait_ms(&a->was_read, &a->lock, -1);
 }
 
@@ -336,6 +338,43 @@ static void leave(const struct mapping *m, const struct mapping_kept *k)
         let_go(m, k, m->ahead && m->ahead->forget);
 }
 
+static bool has_a_thread(const struct mapping *m)
+{
+    return m->ahead && m->ahead->thread.started;
+}
+
+/* Asks the disk for what comes. What is there, faults map in passing, and cheaper than an advice to
+ * map the window would. */
+static void enter_onward(struct mapping_window *w, uint64_t window, bool first)
+{
+    w->in_order++;
+    if (has_a_thread(w->m)) {
+        ahead_of(w->m->ahead, window);
+        return;
+    }
+    for (uint64_t next = first ? 1 : ASK_AHEAD; next <= ASK_AHEAD; next++)
+        read_ahead(w->m, window + next);
+}
+
+/* A page that is not there makes the kernel read megabytes around it, in single pages, and forget
+ * how the thread reads the file, which then comes in small pieces too until it is trusted again. So
+ * the kernel is told that the mapping is read at random, and a window that is looked into, as for a
+ * branch far away from its leaves, is asked for as a whole. Who looks everywhere, as in a file that
+ * is not in the order of its tree, is better off with what lies around. */
+static void enter_elsewhere(struct mapping_window *w, uint64_t window)
+{
+    enum { LOOKS = 16, IN_ORDER_FOR_A_LOOK = 4 };
+    if (!has_a_thread(w->m))
+        return;
+    w->elsewhere++;
+    if (w->elsewhere <= LOOKS + w->in_order / IN_ORDER_FOR_A_LOOK) {
+        read_ahead(w->m, window);
+    } else if (!w->everywhere) {
+        w->everywhere = true;
+        (void)madvise((void *)w->m->p, w->m->n, MADV_NORMAL);
+    }
+}
+
 void mapping_reach(struct mapping_window *w, uint64_t offset)
 {
     const uint64_t window = offset / window_bytes;
@@ -352,14 +391,10 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
         leave(w->m, &w->kept[w->at]);
     w->kept[w->at] = (struct mapping_kept){window, onward};
     w->at = (w->at + 1) % MAPPING_WINDOWS;
-    if (!onward || w->only_behind)
+    if (w->only_behind)
         return;
-    /* Reading in order: ask the disk for what comes. What is there, faults map in passing, and
-     * cheaper than an advice to map the window would. */
-    if (w->m->ahead && w->m->ahead->thread.started) {
-        ahead_of(w->m->ahead, window);
-        return;
-    }
-    for (uint64_t next = first ? 1 : ASK_AHEAD; next <= ASK_AHEAD; next++)
-        read_ahead(w->m, window + next);
+    if (onward)
+        enter_onward(w, window, first);
+    else
+        enter_elsewhere(w, window);
 }

@@ -213,6 +213,89 @@ static void what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go(void **sta
     mapping_done(&m);
 }
 
+static void write_and_forget(size_t size)
+{
+    struct err e = {0};
+    auto_free char *bytes = xcalloc(1, size);
+    assert_ok(file_write_durable(path, (struct str){bytes, size}, 0600, &e));
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0); /* it is on the disk */
+}
+
+/* Whether all of a window is in the page cache. */
+static bool is_in_cache(const struct mapping *m, uint64_t window)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (2 << 20) / page;
+    unsigned char there[1024];
+    assert_true(pages <= sizeof(there));
+    assert_int_equal(mincore((void *)(m->p + (window << 21)), pages * page, there), 0);
+    for (size_t i = 0; i < pages; i++)
+        if (!(there[i] & 1))
+            return false;
+    return true;
+}
+
+/* What begins in one window may end in the next. */
+static void a_reader_in_order_finds_what_he_comes_to_and_what_follows(void **state)
+{
+    (void)state;
+    enum { WINDOWS = 20 };
+    struct err e = {0};
+    struct mapping m;
+    write_and_forget((size_t)WINDOWS << 21);
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    mapping_look_ahead(&m, MAPPING_REMEMBER);
+    struct mapping_window w = mapping_window_of(&m);
+    for (uint64_t i = 0; i < WINDOWS; i++) {
+        mapping_reach(&w, i << 21);
+        assert_true(is_in_cache(&m, i));
+        assert_true(i + 1 == WINDOWS || is_in_cache(&m, i + 1));
+    }
+    mapping_done(&m);
+}
+
+/* As the kernel was told: VmFlags of the mapping. */
+static bool is_read_at_random(const struct mapping *m)
+{
+    char line[1024], begin[32];
+    bool ours = false, found = false, random = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    assert_non_null(f);
+    (void)snprintf(begin, sizeof(begin), "%zx-", (size_t)m->p);
+    while (!found && fgets(line, sizeof(line), f)) {
+        ours = ours || strncmp(line, begin, strlen(begin)) == 0;
+        found = ours && strncmp(line, "VmFlags:", 8) == 0;
+        random = found && strstr(line, " rr");
+    }
+    assert_int_equal(fclose(f), 0);
+    assert_true(found);
+    return random;
+}
+
+static void who_reads_in_order_looks_up_what_he_needs_and_not_what_lies_around(void **state)
+{
+    (void)state;
+    enum { WINDOWS = 100 };
+    struct err e = {0};
+    struct mapping m;
+    write_ones();
+    assert_int_equal(truncate(path, (off_t)WINDOWS << 21), 0);
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    mapping_look_ahead(&m, MAPPING_REMEMBER);
+    struct mapping_window w = mapping_window_of(&m);
+    for (uint64_t i = 0; i < 4; i++) {
+        mapping_reach(&w, i << 21);
+        mapping_reach(&w, (90 - 4 * i) << 21);
+        assert_int_equal(m.p[(90 - 4 * i) << 21], 0);
+        assert_false(is_in_cache(&m, 89 - 4 * i) || is_in_cache(&m, 91 - 4 * i));
+    }
+    assert_true(is_read_at_random(&m));
+    for (uint64_t i = 0; i < WINDOWS; i++)
+        mapping_reach(&w, (i * 37 % WINDOWS) << 21);
+    assert_false(is_read_at_random(&m)); /* a file in another order: the kernel helps */
+    mapping_done(&m);
+}
+
 /* Of what is not ours, or was sent, the process dies as it would without us. */
 static void other_bus_errors_are_not_swallowed(void **state)
 {
@@ -325,6 +408,8 @@ int main(void)
         TEST(a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error),
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
         TEST(what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go),
+        TEST(a_reader_in_order_finds_what_he_comes_to_and_what_follows),
+        TEST(who_reads_in_order_looks_up_what_he_needs_and_not_what_lies_around),
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
     };
