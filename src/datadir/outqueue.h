@@ -12,7 +12,7 @@ struct outqueue_follower {
     int (*written)(void *arg, uint64_t end, struct err *e);
 };
 
-enum { OUTQUEUE_BUFFERS = 4 };
+enum { OUTQUEUE_BUFFERS = 8 };
 
 struct outqueue {
     struct outfile *file;
