@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -225,7 +226,7 @@ void mapping_look_ahead(struct mapping *m, enum mapping_behind behind)
     cond_init(&a->was_read);
     m->ahead = a;
     if (thread_start(&a->thread, "ahead", run_ahead, a, &ignored) == 0)
-        (void)madvise((void *)m->p, m->n, MADV_RANDOM); /* enter_elsewhere() says why */
+        (void)madvise((void *)m->p, m->n, MADV_RANDOM); /* enter_led() says why */
 }
 
 static void ahead_free(struct mapping_ahead *a)
@@ -327,9 +328,16 @@ int mapping_check_unchanged(const struct mapping *m, struct err *e)
     return err_set(e, ERR_CONFLICT, 0, "the file changes while it is read");
 }
 
+/* How often this thread had to wait for a page itself. */
+static long waits_so_far(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_majflt : 0;
+}
+
 struct mapping_window mapping_window_of(const struct mapping *m)
 {
-    return (struct mapping_window){.m = m};
+    return (struct mapping_window){.m = m, .waits = waits_so_far()};
 }
 
 static void leave(const struct mapping *m, const struct mapping_kept *k)
@@ -338,41 +346,38 @@ static void leave(const struct mapping *m, const struct mapping_kept *k)
         let_go(m, k, m->ahead && m->ahead->forget);
 }
 
-static bool has_a_thread(const struct mapping *m)
+/* A page that is not there makes the kernel read megabytes around it, in single pages, and forget
+ * how the thread reads the file, which then comes in small pieces too until it is trusted again. So
+ * the kernel is told that the mapping is read at random, and a window that is looked into, as for a
+ * branch far away from its leaves, is asked for as a whole. That serves neither who looks
+ * everywhere, as in a file that is not in the order of its tree, nor who finds pages gone again
+ * that were read for him, where memory is short: for him the kernel is to read what lies around. */
+static void enter_led(struct mapping_window *w, uint64_t window, bool onward)
 {
-    return m->ahead && m->ahead->thread.started;
+    enum { LOOKS = 16, IN_ORDER_FOR_A_LOOK = 4, WAITS_IN_A_WINDOW = 16 };
+    const long waits = waits_so_far();
+    const bool lost = waits - w->waits > WAITS_IN_A_WINDOW;
+    w->waits = waits;
+    if (onward) {
+        w->in_order++;
+        ahead_of(w->m->ahead, window);
+    } else {
+        w->looks++;
+        if (!w->everywhere)
+            advise(w->m, window, MADV_WILLNEED);
+    }
+    if (!w->everywhere && (lost || w->looks > LOOKS + w->in_order / IN_ORDER_FOR_A_LOOK)) {
+        w->everywhere = true;
+        (void)madvise((void *)w->m->p, w->m->n, MADV_NORMAL);
+    }
 }
 
 /* Asks the disk for what comes. What is there, faults map in passing, and cheaper than an advice to
  * map the window would. */
-static void enter_onward(struct mapping_window *w, uint64_t window, bool first)
+static void enter_alone(struct mapping_window *w, uint64_t window, bool first)
 {
-    w->in_order++;
-    if (has_a_thread(w->m)) {
-        ahead_of(w->m->ahead, window);
-        return;
-    }
     for (uint64_t next = first ? 1 : ASK_AHEAD; next <= ASK_AHEAD; next++)
         read_ahead(w->m, window + next);
-}
-
-/* A page that is not there makes the kernel read megabytes around it, in single pages, and forget
- * how the thread reads the file, which then comes in small pieces too until it is trusted again. So
- * the kernel is told that the mapping is read at random, and a window that is looked into, as for a
- * branch far away from its leaves, is asked for as a whole. Who looks everywhere, as in a file that
- * is not in the order of its tree, is better off with what lies around. */
-static void enter_elsewhere(struct mapping_window *w, uint64_t window)
-{
-    enum { LOOKS = 16, IN_ORDER_FOR_A_LOOK = 4 };
-    if (!has_a_thread(w->m))
-        return;
-    w->elsewhere++;
-    if (w->elsewhere <= LOOKS + w->in_order / IN_ORDER_FOR_A_LOOK) {
-        read_ahead(w->m, window);
-    } else if (!w->everywhere) {
-        w->everywhere = true;
-        (void)madvise((void *)w->m->p, w->m->n, MADV_NORMAL);
-    }
 }
 
 void mapping_reach(struct mapping_window *w, uint64_t offset)
@@ -393,8 +398,8 @@ void mapping_reach(struct mapping_window *w, uint64_t offset)
     w->at = (w->at + 1) % MAPPING_WINDOWS;
     if (w->only_behind)
         return;
-    if (onward)
-        enter_onward(w, window, first);
-    else
-        enter_elsewhere(w, window);
+    if (w->m->ahead && w->m->ahead->thread.started)
+        enter_led(w, window, onward);
+    else if (onward)
+        enter_alone(w, window, first);
 }

@@ -54,9 +54,10 @@ struct mapping_window {
         bool onward;         /* entered from the one before it, as a reader in order does */
     } kept[MAPPING_WINDOWS]; /* what stays mapped, in the order it was entered */
     unsigned at, filled;
-    uint64_t in_order, elsewhere; /* windows entered so far */
-    bool everywhere;              /* too many elsewhere for a reader in order */
-    bool only_behind;             /* asks for nothing ahead: there is nothing yet */
+    uint64_t in_order, looks; /* windows entered so far, in order and not */
+    long waits;               /* of the thread, when it entered the last one */
+    bool everywhere;          /* too many looks or waits for a reader in order */
+    bool only_behind;         /* asks for nothing ahead: there is nothing yet */
 };
 
 struct mapping_window mapping_window_of(const struct mapping *m);

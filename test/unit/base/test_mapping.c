@@ -17,7 +17,8 @@
 #include "base/thread.h"
 #include "unit.h"
 
-static char dir[] = "/tmp/raftsman-mapping-XXXXXX";
+/* On a disk: what the page cache loses must be read again. */
+static char dir[] = "/var/tmp/raftsman-mapping-XXXXXX";
 static char *path;
 
 static int set_up(void **state)
@@ -296,6 +297,29 @@ static void who_reads_in_order_looks_up_what_he_needs_and_not_what_lies_around(v
     mapping_done(&m);
 }
 
+/* As where memory is short: what was read is gone before it is reached. */
+static void who_finds_pages_gone_again_gets_what_lies_around(void **state)
+{
+    (void)state;
+    enum { WINDOWS = 20, PAGES = 64 };
+    struct err e = {0};
+    struct mapping m;
+    write_and_forget((size_t)WINDOWS << 21);
+    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    mapping_look_ahead(&m, MAPPING_REMEMBER);
+    struct mapping_window w = mapping_window_of(&m);
+    mapping_reach(&w, 0);
+    mapping_reach(&w, 1 << 21);
+    assert_true(is_read_at_random(&m));
+    assert_int_equal(madvise((void *)m.p, m.n, MADV_DONTNEED), 0);
+    assert_int_equal(posix_fadvise(m.fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    for (size_t i = 0; i < PAGES; i++)
+        assert_int_equal(m.p[(1 << 21) + i * (32 << 10)], 0);
+    mapping_reach(&w, 2 << 21);
+    assert_false(is_read_at_random(&m));
+    mapping_done(&m);
+}
+
 /* Of what is not ours, or was sent, the process dies as it would without us. */
 static void other_bus_errors_are_not_swallowed(void **state)
 {
@@ -409,6 +433,7 @@ int main(void)
         TEST(a_file_cut_inside_its_last_page_is_an_error_too),
         TEST(what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go),
         TEST(a_reader_in_order_finds_what_he_comes_to_and_what_follows),
+        TEST(who_finds_pages_gone_again_gets_what_lies_around),
         TEST(who_reads_in_order_looks_up_what_he_needs_and_not_what_lies_around),
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
