@@ -136,11 +136,16 @@ static int out_zeros(struct bolt_out *o, size_t n, struct err *e)
     return 0;
 }
 
+static uint64_t pages_of(size_t bytes, uint32_t page_size)
+{
+    return (bytes + page_size - 1) / page_size;
+}
+
 /* The first n entries of a level as one node of `bytes`, in pages of its own. */
 static int out_node(struct bolt_out *o, const struct bolt_level *l, size_t n, bool leaf,
                     size_t bytes, struct err *e)
 {
-    const uint64_t span = (bytes + o->page_size - 1) / o->page_size, page = o->next;
+    const uint64_t span = pages_of(bytes, o->page_size), page = o->next;
     const size_t room = (size_t)(span * o->page_size);
     if (span > UINT32_MAX)
         return err_set(e, ERR_TOO_BIG, 0, "a node of %zu bytes", bytes);
@@ -195,12 +200,32 @@ static int emit(struct bolt_tree *t, unsigned level, size_t n, struct err *e)
     return level_add(t, level + 1, &up, e);
 }
 
+/* Entries of more than a few hundred bytes do not fill pages: one to a leaf, those of 2 KiB leave
+ * half of the file empty. So a leaf goes on over the next page as long as much of its last one is
+ * empty. Not for ever: who deletes one of its keys writes all of it again. */
+static bool leaf_takes(const struct bolt_level *l, uint32_t page_size, size_t bytes)
+{
+    enum { LEAF_PAGES_MAX = 16, EMPTY_PART = 16 };
+    const size_t with = l->bytes + bytes, span = pages_of(l->bytes, page_size) * page_size;
+    if (with > (size_t)LEAF_PAGES_MAX * page_size)
+        return l->n == 0;
+    return with <= span || (span - l->bytes) * EMPTY_PART > span;
+}
+
+static bool branch_takes(const struct bolt_level *l, uint32_t page_size, size_t bytes)
+{
+    enum { CHILDREN_MIN = 3 }; /* so that two are left when the last one goes */
+    return l->n < CHILDREN_MIN || l->bytes + bytes <= page_size;
+}
+
 /* A full branch is written without its last entry, so that no branch begins with one child. */
 static int make_room(struct bolt_tree *t, unsigned level, size_t bytes, struct err *e)
 {
     const struct bolt_level *l = &t->levels[level];
-    const size_t least = level == 0 ? 1 : 3;
-    if (l->n < least || (l->bytes + bytes <= t->out->page_size && l->n < COUNT_MAX))
+    const uint32_t page_size = t->out->page_size;
+    const bool takes =
+        level == 0 ? leaf_takes(l, page_size, bytes) : branch_takes(l, page_size, bytes);
+    if (takes && l->n < COUNT_MAX)
         return 0;
     return emit(t, level, level == 0 ? l->n : l->n - 1, e);
 }

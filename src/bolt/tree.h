@@ -3,8 +3,8 @@
  * and the copy-on-write edit are both made of this.
  *
  * Keys and values are borrowed until their leaf is written: they normally lie in a mapped file,
- * and copying them twice would be most of the work. Memory is one page per level and one output
- * buffer, whatever the size of the values. */
+ * and copying them twice would be most of the work. Memory is the entries of one node per level and
+ * one output buffer, whatever the size of the values. */
 #pragma once
 #include "bolt/db.h"
 #include "bolt/layout.h"

@@ -70,6 +70,86 @@ static void the_error_of_the_sink_comes_back(void **state)
     assert_err(bolt_writer_finish(w, &pages, &e), ERR_IO, "disk full");
 }
 
+/* --- How full pages are ----------------------------------------------------------------------- */
+
+enum { PAGE = 4096, SIZES_MAX = 70000 };
+
+/* Counts entries, and those that share a node with one of more than a hundred kilobytes. */
+struct sharing {
+    size_t items, shared;
+    uint64_t page;
+    bool large;
+};
+
+static int look_at_sharing(void *arg, const struct bolt_item *item, struct err *e)
+{
+    (void)e;
+    struct sharing *s = arg;
+    const bool large = item->value.n > 100000;
+    s->shared += item->page == s->page && (large || s->large);
+    s->page = item->page;
+    s->large = large;
+    s->items++;
+    return 0;
+}
+
+/* Entries of these sizes, over and over, as a file. Returns what part of it they are. */
+static double fullness(const size_t *sizes, size_t n_sizes, size_t n, struct sharing *out)
+{
+    static const char value[1 << 20];
+    struct err e = {0};
+    struct bolt b;
+    struct bolt_totals totals;
+    uint64_t pages = 0;
+    double bytes = 0;
+    auto_buf struct buf image = BUF_INIT(IMAGE_MAX);
+    const struct bolt_sink sink = {&image, image_write};
+    AUTO(bolt_writer_free_auto) struct bolt_writer *w = bolt_writer_new(&sink, PAGE);
+    auto_free char(*keys)[8] = xmalloc(n * sizeof(*keys));
+    assert_ok(bolt_writer_bucket(w, STR("b"), &e));
+    for (size_t i = 0; i < n; i++) {
+        for (unsigned byte = 0; byte < 8; byte++)
+            keys[i][byte] = (char)(i >> (56 - 8 * byte) & 0xFF);
+        const size_t size = sizes[i % n_sizes];
+        const struct str key = {keys[i], 8};
+        assert_ok(bolt_writer_put(w, key, (struct str){value, size - 8 - BOLT_ELEMENT_BYTES}, &e));
+        bytes += (double)size;
+    }
+    assert_ok(bolt_writer_finish(w, &pages, &e));
+    *out = (struct sharing){0};
+    const struct bolt_visitor v = {.arg = out, .item = look_at_sharing};
+    assert_ok(bolt_open(&b, image.p, image.n, &e));
+    assert_ok(bolt_walk(&b, &v, &totals, &e));
+    assert_int_equal(out->items, n);
+    return bytes / (double)(pages * PAGE);
+}
+
+/* At most a fifteenth is empty for entries up to 12 KiB, a ninth for any; and a little goes to
+ * branches, metas and the last leaf. */
+static void pages_are_full_whatever_the_size_of_values(void **state)
+{
+    (void)state;
+    struct sharing sharing;
+    for (size_t size = 60; size < SIZES_MAX; size += size / 7) {
+        const double full = fullness(&size, 1, 2000000 / size, &sharing);
+        const double want = size < 12288 ? 14.0 / 15 : 8.0 / 9;
+        if (full < want - 0.02)
+            fail_msg("entries of %zu bytes: %.3f of the file, not %.3f", size, full, want);
+    }
+    const size_t mixed[] = {100, 2100, 400, 4200, 90, 11000, 700, 5000, 60, 60, 3000};
+    assert_true(fullness(mixed, COUNT_OF(mixed), 2000, &sharing) > 0.91);
+}
+
+/* Or whoever deletes the small one writes the large one again. */
+static void a_large_value_shares_its_pages_with_nobody(void **state)
+{
+    (void)state;
+    struct sharing sharing;
+    const size_t sizes[] = {100, 1000000, 100, 300, 150000, 5000};
+    (void)fullness(sizes, COUNT_OF(sizes), 60, &sharing);
+    assert_int_equal(sharing.shared, 0);
+}
+
 /* --- Random trees: what was put in comes out, on a sound file, and can be edited -------------- */
 
 enum { KEY_SPACE = 5000 };
@@ -197,5 +277,6 @@ static void random_trees_hold_what_was_put_in_and_take_edits(void **state)
 }
 
 TEST_MAIN(TEST(an_empty_and_a_small_bucket_are_inline), TEST(what_is_out_of_order_is_refused),
-          TEST(the_error_of_the_sink_comes_back),
+          TEST(the_error_of_the_sink_comes_back), TEST(pages_are_full_whatever_the_size_of_values),
+          TEST(a_large_value_shares_its_pages_with_nobody),
           TEST(random_trees_hold_what_was_put_in_and_take_edits))

@@ -183,14 +183,15 @@ static int note_item(void *arg, const struct bolt_item *item, struct err *e)
     return 0;
 }
 
-/* Bytes of no meaning: behind the last element of a page, sequences of buckets, flags of metas
+/* Bytes of no meaning: behind the last element of a node, sequences of buckets, flags of metas
  * that no version uses, and what a checksum covers is never silent. */
 static void mark_unused(struct silent *s, const struct bolt *b)
 {
-    for (uint64_t page = 0; page < b->meta.pages; page++) {
+    struct bolt_node node = {0};
+    for (uint64_t page = 0; page < b->meta.pages; page += node.span) {
         const uint8_t *p = b->p + page * PAGE;
         size_t end = BOLT_HEADER_BYTES + BOLT_META_BYTES;
-        struct bolt_node node;
+        node.span = 1;
         struct err e = {0};
         if (page >= 2) {
             assert_ok(bolt_node_at(b, page, &node, &e));
@@ -207,7 +208,7 @@ static void mark_unused(struct silent *s, const struct bolt *b)
                 memset(s->map + (el.value.p - (const char *)b->p) + 8, 1, 8); /* sequence */
             }
         }
-        memset(s->map + page * PAGE + end, 1, PAGE - end);
+        memset(s->map + page * PAGE + end, 1, (size_t)node.span * PAGE - end);
     }
 }
 
