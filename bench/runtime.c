@@ -138,12 +138,11 @@ int main(int argc, char **argv)
     struct log_sink sink;
     mem_setup();
     json_setup();
-    http_setup();
     began_ms = clock_boot_ms(&clock_real);
     log_sink_init(&sink, 2, LOG_JSON, LOG_WARN, &clock_real);
     const struct log lg = {.sink = &sink};
     const struct ctx plain = ctx_root(&clock_real, &lg);
-    if (argc < 3 || cancel_init(&interrupted, &e) < 0)
+    if (argc < 3 || cancel_init(&interrupted, &e) < 0 || http_setup(&e) < 0)
         return 2;
     const struct ctx ctx = ctx_with_cancel(&plain, &interrupted);
     (void)signal(SIGTERM, on_signal);

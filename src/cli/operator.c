@@ -257,7 +257,8 @@ static int run(const struct ctx *ctx, const void *opts, size_t n_args, const cha
     const char *image = o->operator_image ? o->operator_image : "";
     if (check_image(image, e) < 0 || find_domain(ctx, o->cluster_domain, &domain, e) < 0)
         return -1;
-    http_setup();
+    if (http_setup(e) < 0)
+        return -1;
     AUTO(kube_config_free_auto) struct kube_config *config = NULL;
     AUTO(metrics_free_auto) struct metrics *metrics = metrics_new();
     const struct kube_config_source source = {.kubeconfig = o->kubeconfig, .env = getenv};

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/mem.h"
+#include "net/libcurl.h"
 
 enum { HEADER_LINE_MAX = 64 * 1024, RETRY_AFTER_MAX_S = 3600 };
 
@@ -49,10 +50,13 @@ struct http_client {
     bool started; /* a transfer that libcurl has not been given time for yet */
 };
 
-void http_setup(void)
+int http_setup(struct err *e)
 {
+    if (libcurl_load(e) < 0)
+        return err_wrap(e, "http client");
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         abort(); /* OpenSSL did not come up: nothing can work */
+    return 0;
 }
 
 void http_response_done(struct http_response *r)

@@ -110,5 +110,5 @@ void http_wake(struct http_client *c);
 /* Appends s with everything but unreserved characters percent-encoded. */
 void http_escape(struct buf *out, struct str s);
 
-/* Before the first thread. */
-void http_setup(void);
+/* Before the first thread, by who will have a client. ERR_UNAVAILABLE: libcurl is not installed. */
+NODISCARD int http_setup(struct err *e);

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/str.h"
+#include "net/libmicrohttpd.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
 enum { STACK_BYTES = 2 * 1024 * 1024 };
@@ -174,7 +175,7 @@ int server_start(const char *address, const struct server_route *routes, size_t 
                  struct server **out, struct err *e)
 {
     int fd = -1, port = 0;
-    if (listen_on_any(address, &fd, &port, e) < 0)
+    if (libmicrohttpd_load(e) < 0 || listen_on_any(address, &fd, &port, e) < 0)
         return err_wrap(e, "http server");
     struct server *s = xcalloc(1, sizeof(*s));
     s->port = port;

@@ -36,7 +36,8 @@ struct server_route {
 };
 
 /* "HOST:PORT", ":PORT" (all addresses) or "[::1]:PORT"; port 0 takes a free one. The routes are
- * copied. ERR_INVALID the address · ERR_UNAVAILABLE it is taken, or not ours. */
+ * copied. ERR_INVALID the address · ERR_UNAVAILABLE it is taken or not ours, or
+ * libmicrohttpd is not installed. */
 NODISCARD int server_start(const char *address, const struct server_route *routes, size_t n,
                            struct server **out, struct err *e);
 void server_stop(struct server *s); /* NULL-safe; ends connections and joins the thread */

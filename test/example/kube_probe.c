@@ -175,7 +175,6 @@ static void answer(const struct ctx *ctx, struct kube_client *k, const char *lin
 int main(int argc, char **argv)
 {
     json_setup();
-    http_setup();
     (void)signal(SIGPIPE, SIG_IGN);
     struct log_sink sink;
     log_sink_init(&sink, 2, LOG_TEXT, LOG_INFO, &clock_real);
@@ -187,7 +186,7 @@ int main(int argc, char **argv)
                                               .account_dir = getenv("ACCOUNT_DIR")};
     AUTO(kube_config_free_auto) struct kube_config *config = NULL;
     AUTO(kube_client_free_auto) struct kube_client *k = NULL;
-    if (kube_config_load(&ctx, &source, &config, &e) < 0 ||
+    if (http_setup(&e) < 0 || kube_config_load(&ctx, &source, &config, &e) < 0 ||
         kube_client_new(&ctx, config, &k, &e) < 0) {
         (void)fprintf(stderr, "%s\n", e.text);
         return 1;

@@ -354,13 +354,12 @@ int main(int argc, char **argv)
 {
     mem_setup();
     json_setup();
-    http_setup();
     struct err e = {0};
     struct options o = {0};
     const struct cfg_section section = {.options = table, .n = COUNT_OF(table), .into = &o};
     AUTO(cfg_parsed_done) struct cfg_parsed parsed = {0};
     if (!cfg_parse(&section, 1, argc - 1, (const char *const *)argv + 1, getenv, &parsed) ||
-        cancel_init(&interrupted, &e) < 0) {
+        cancel_init(&interrupted, &e) < 0 || http_setup(&e) < 0) {
         (void)fprintf(stderr, "%s\n", parsed.problems.n > 0 ? parsed.problems.v[0] : e.text);
         return 2;
     }

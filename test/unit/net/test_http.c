@@ -523,7 +523,11 @@ static void escaping_leaves_only_unreserved_characters(void **state)
 
 int main(void)
 {
-    http_setup();
+    struct err e = {0};
+    if (http_setup(&e) < 0) {
+        print_error("%s\n", e.text);
+        return 1;
+    }
     (void)unsetenv("http_proxy");
     (void)unsetenv("https_proxy");
     (void)unsetenv("HTTPS_PROXY");

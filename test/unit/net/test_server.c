@@ -96,7 +96,11 @@ static void addresses_are_checked(void **state)
 
 int main(void)
 {
-    http_setup();
+    struct err e = {0};
+    if (http_setup(&e) < 0) {
+        print_error("%s\n", e.text);
+        return 1;
+    }
     const struct CMUnitTest tests[] = {TEST(checks_and_metrics_are_served),
                                        TEST(addresses_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
