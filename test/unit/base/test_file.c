@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/mem.h"
+#include "scratch.h"
 #include "unit.h"
 
 static bool unnamed_files = true;
@@ -33,14 +34,12 @@ int openat(int at, const char *name, int flags, ...)
     return (int)syscall(SYS_openat, at, name, flags, mode);
 }
 
-static char dir[] = "/tmp/raftsman-file-XXXXXX";
 static struct ctx ctx;
 
 static int set_up(void **state)
 {
-    (void)state;
     ctx = ctx_root(&clock_real, NULL);
-    return mkdtemp(dir) ? 0 : -1;
+    return scratch_set_up(state);
 }
 
 static int with_names(void **state)
@@ -60,26 +59,16 @@ static int without_names(void **state)
 static size_t entries(void)
 {
     size_t n = 0;
-    DIR *d = opendir(dir);
+    DIR *d = opendir(scratch_dir);
     for (const struct dirent *entry = NULL; d && (entry = readdir(d));)
         n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     (void)closedir(d);
     return n;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    DIR *d = opendir(dir);
-    for (const struct dirent *entry = NULL; d && (entry = readdir(d));)
-        (void)unlinkat(dirfd(d), entry->d_name, 0);
-    (void)closedir(d);
-    return rmdir(dir);
-}
-
 static char *in_dir(const char *name)
 {
-    return xasprintf("%s/%s", dir, name);
+    return xasprintf("%s/%s", scratch_dir, name);
 }
 
 static void assert_content(const char *path, const char *want)
@@ -248,5 +237,5 @@ int main(void)
         TEST(the_ceiling_is_exact),
         TEST(a_silent_pipe_ends_at_the_deadline),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, scratch_remove_all);
 }

@@ -15,28 +15,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "scratch.h"
 #include "unit.h"
-
-/* On a disk: what the page cache loses must be read again. */
-static char dir[] = "/var/tmp/raftsman-mapping-XXXXXX";
-static char *path;
-
-static int set_up(void **state)
-{
-    (void)state;
-    if (!mkdtemp(dir))
-        return -1;
-    path = xasprintf("%s/file", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    (void)unlink(path);
-    free(path);
-    return rmdir(dir);
-}
 
 static void reads_back_in_any_order(bool look_ahead)
 {
@@ -45,9 +25,9 @@ static void reads_back_in_any_order(bool look_ahead)
     char *bytes = xmalloc(SIZE);
     for (size_t i = 0; i < SIZE; i++)
         bytes[i] = (char)(i * 31 >> 7);
-    assert_ok(file_write_durable(path, (struct str){bytes, SIZE}, 0600, &e));
+    assert_ok(file_write_durable(scratch_file, (struct str){bytes, SIZE}, 0600, &e));
     struct mapping m;
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     assert_int_equal(m.n, SIZE);
     assert_int_equal(posix_fadvise(m.fd, 0, 0, POSIX_FADV_DONTNEED), 0); /* it is on the disk */
     if (look_ahead)
@@ -83,14 +63,14 @@ static void a_file_in_use_is_refused(void **state)
     (void)state;
     struct err e = {0};
     struct mapping m, second, alone;
-    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
-    auto_close int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_ok(file_write_durable(scratch_file, STR("x"), 0600, &e));
+    auto_close int fd = open(scratch_file, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_err(mapping_open(&m, path, MAPPING_SHARED, &e), ERR_CONFLICT, "in use");
+    assert_err(mapping_open(&m, scratch_file, MAPPING_SHARED, &e), ERR_CONFLICT, "in use");
     assert_int_equal(flock(fd, LOCK_UN), 0);
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
-    assert_ok(mapping_open(&second, path, MAPPING_SHARED, &e)); /* readers do not disturb */
-    assert_err(mapping_open(&alone, path, MAPPING_EXCLUSIVE, &e), ERR_CONFLICT, "in use");
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
+    assert_ok(mapping_open(&second, scratch_file, MAPPING_SHARED, &e)); /* readers do not disturb */
+    assert_err(mapping_open(&alone, scratch_file, MAPPING_EXCLUSIVE, &e), ERR_CONFLICT, "in use");
     mapping_done(&m);
     mapping_done(&second);
 }
@@ -101,9 +81,10 @@ static void odd_files(void **state)
     struct err e = {0};
     struct mapping m;
     assert_err(mapping_open(&m, "/no/such", MAPPING_SHARED, &e), ERR_NOT_FOUND, "/no/such");
-    assert_err(mapping_open(&m, dir, MAPPING_SHARED, &e), ERR_INVALID, "not a regular file");
-    assert_ok(file_write_durable(path, STR(""), 0600, &e));
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_err(mapping_open(&m, scratch_dir, MAPPING_SHARED, &e), ERR_INVALID,
+               "not a regular file");
+    assert_ok(file_write_durable(scratch_file, STR(""), 0600, &e));
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     assert_true(m.n == 0 && m.p == NULL);
     mapping_done(&m);
 }
@@ -127,7 +108,7 @@ static void write_ones(void)
     struct err e = {0};
     auto_free char *bytes = xmalloc(CUT_SIZE);
     memset(bytes, 1, CUT_SIZE);
-    assert_ok(file_write_durable(path, (struct str){bytes, CUT_SIZE}, 0600, &e));
+    assert_ok(file_write_durable(scratch_file, (struct str){bytes, CUT_SIZE}, 0600, &e));
 }
 
 static void a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error(void **state)
@@ -136,11 +117,11 @@ static void a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error(vo
     struct err e = {0};
     write_ones();
     struct mapping m, other;
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
-    assert_ok(mapping_open(&other, path, MAPPING_SHARED, &e));
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
+    assert_ok(mapping_open(&other, scratch_file, MAPPING_SHARED, &e));
     mapping_look_ahead(&m, MAPPING_REMEMBER);
     assert_ok(mapping_check(&m, &e));
-    assert_int_equal(truncate(path, CUT_AT), 0);
+    assert_int_equal(truncate(scratch_file, CUT_AT), 0);
     struct reader here = {.m = &m}, threads[2] = {{.m = &m}, {.m = &m}};
     struct thread t[2];
     struct mapping_window w = mapping_window_of(&m);
@@ -156,7 +137,7 @@ static void a_file_cut_short_under_its_readers_reads_as_zeros_and_is_an_error(vo
     assert_err(mapping_check(&m, &e), ERR_IO, "cannot be read at offset 1234567");
 
     /* It stays lost, although the file is as long again; who has read nothing there, has not. */
-    assert_int_equal(truncate(path, CUT_SIZE), 0);
+    assert_int_equal(truncate(scratch_file, CUT_SIZE), 0);
     assert_err(mapping_check(&m, &e), ERR_IO, "cut short or the disk failed");
     assert_ok(mapping_check(&other, &e));
     mapping_done(&m);
@@ -169,8 +150,8 @@ static void a_file_cut_inside_its_last_page_is_an_error_too(void **state)
     struct err e = {0};
     write_ones();
     struct mapping m;
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
-    assert_int_equal(truncate(path, CUT_SIZE - 1), 0);
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
+    assert_int_equal(truncate(scratch_file, CUT_SIZE - 1), 0);
     struct reader r = {.m = &m};
     read_all(&r); /* no fault: the rest of a page is zeros */
     assert_err(mapping_check(&m, &e), ERR_IO, "at offset 8388607");
@@ -196,8 +177,8 @@ static void what_was_mapped_for_a_reader_who_went_elsewhere_is_let_go(void **sta
     struct err e = {0};
     struct mapping m;
     write_ones();
-    assert_int_equal(truncate(path, (off_t)WINDOWS << 21), 0);
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_int_equal(truncate(scratch_file, (off_t)WINDOWS << 21), 0);
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     mapping_look_ahead(&m, MAPPING_REMEMBER);
     struct mapping_window w = mapping_window_of(&m);
     for (uint64_t i = 0; i < TIMES; i++) {
@@ -220,8 +201,8 @@ static struct mapping open_cold(size_t windows)
     struct err e = {0};
     struct mapping m;
     auto_free char *bytes = xcalloc(windows, 2 << 20);
-    assert_ok(file_write_durable(path, (struct str){bytes, windows << 21}, 0600, &e));
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_ok(file_write_durable(scratch_file, (struct str){bytes, windows << 21}, 0600, &e));
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     assert_int_equal(posix_fadvise(m.fd, 0, 0, POSIX_FADV_DONTNEED), 0);
     return m;
 }
@@ -275,8 +256,8 @@ static void who_reads_in_order_looks_up_what_he_needs_and_not_what_lies_around(v
     struct err e = {0};
     struct mapping m;
     write_ones();
-    assert_int_equal(truncate(path, (off_t)WINDOWS << 21), 0);
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_int_equal(truncate(scratch_file, (off_t)WINDOWS << 21), 0);
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     mapping_look_ahead(&m, MAPPING_REMEMBER);
     struct mapping_window w = mapping_window_of(&m);
     for (uint64_t i = 0; i < 4; i++) {
@@ -322,7 +303,7 @@ static void other_bus_errors_are_not_swallowed(void **state)
     for (int sent = 0; sent < 2; sent++) {
         struct mapping m;
         (void)signal(SIGBUS, SIG_DFL); /* not what the test framework or a sanitizer makes of it */
-        assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+        assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
@@ -345,14 +326,14 @@ static void more_files_than_can_be_watched_are_refused(void **state)
     struct err e = {0};
     struct mapping m[65];
     size_t n = 0;
-    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
-    while (n < COUNT_OF(m) && mapping_open(&m[n], path, MAPPING_SHARED, &e) == 0)
+    assert_ok(file_write_durable(scratch_file, STR("x"), 0600, &e));
+    while (n < COUNT_OF(m) && mapping_open(&m[n], scratch_file, MAPPING_SHARED, &e) == 0)
         n++;
     assert_int_equal(n, COUNT_OF(m) - 1);
     assert_int_equal(e.code, ERR_UNAVAILABLE);
     for (size_t i = 0; i < n; i++)
         mapping_done(&m[i]);
-    assert_ok(mapping_open(&m[0], path, MAPPING_SHARED, &e)); /* places are given back */
+    assert_ok(mapping_open(&m[0], scratch_file, MAPPING_SHARED, &e)); /* places are given back */
     mapping_done(&m[0]);
 }
 
@@ -372,9 +353,9 @@ static void a_reader_in_no_order_keeps_little_mapped(void **state)
     enum { SIZE = 192 << 20, BOUND = 32 << 20 };
     struct err e = {0};
     struct mapping m;
-    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
-    assert_int_equal(truncate(path, SIZE), 0);
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_ok(file_write_durable(scratch_file, STR("x"), 0600, &e));
+    assert_int_equal(truncate(scratch_file, SIZE), 0);
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     struct mapping_window window = mapping_window_of(&m);
     const uint64_t before = resident_file_bytes();
     uint64_t seed = 3, most = 0, sum = 0;
@@ -398,9 +379,9 @@ static void one_that_only_lets_go_asks_for_nothing_ahead(void **state)
     struct err e = {0};
     struct mapping m;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    assert_ok(file_write_durable(path, STR("x"), 0600, &e));
-    assert_int_equal(truncate(path, SIZE), 0);
-    assert_ok(mapping_open(&m, path, MAPPING_SHARED, &e));
+    assert_ok(file_write_durable(scratch_file, STR("x"), 0600, &e));
+    assert_int_equal(truncate(scratch_file, SIZE), 0);
+    assert_ok(mapping_open(&m, scratch_file, MAPPING_SHARED, &e));
     struct mapping_window window = mapping_window_of(&m);
     window.only_behind = true;
     for (uint64_t at = 0; at < SIZE / 2; at += STEP)
@@ -431,5 +412,5 @@ int main(void)
         TEST(other_bus_errors_are_not_swallowed),
         TEST(more_files_than_can_be_watched_are_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From where a restore raises the revision. That etcdutl does the same is shown by
  * test/integration/test_snapshot_bump.py. */
-#include <ftw.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/ctx.h"
@@ -13,6 +11,7 @@
 #include "datadir/membership.h"
 #include "datadir/restore.h"
 #include "image.h"
+#include "scratch.h"
 #include "unit.h"
 
 #define REV(main) "\0\0\0\0\0\0\0" main "_\0\0\0\0\0\0\0\0"
@@ -34,16 +33,6 @@ static const struct {
     {"not even to where it is compacted", NULL, true, 8, 9, 0},
     {"past the largest revision", "\7", false, INT64_MAX, 7, 0},
 };
-
-static char dir[] = "/tmp/raftsman-bump-XXXXXX";
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
 
 static void write_database(const char *path, size_t row)
 {
@@ -74,10 +63,10 @@ static void a_bump_counts_from_the_last_entry_and_never_goes_back(void **state)
     struct err e = {0};
     const struct ctx ctx = ctx_root(&clock_real, NULL);
     AUTO(membership_done) struct membership members = {0};
-    assert_non_null(mkdtemp(dir));
     assert_ok(membership_parse("n", "n=http://h:1", "t", "http://h:1", &members, &e));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        auto_free char *path = xasprintf("%s/%zu.db", dir, i), *data = xasprintf("%s/%zu", dir, i);
+        auto_free char *path = xasprintf("%s/%zu.db", scratch_dir, i),
+                       *data = xasprintf("%s/%zu", scratch_dir, i);
         auto_free char *member = xasprintf("%s/member", data);
         const struct restore_options o = {.snapshot = path,
                                           .data_dir = data,
@@ -100,12 +89,11 @@ static void a_bump_counts_from_the_last_entry_and_never_goes_back(void **state)
         assert_ok(inspect_member_dir(&ctx, member, NULL, &seen, &e));
         assert_int_equal(db_current_revision(&seen.db.meta, seen.db.revision), rows[i].next);
     }
-    (void)nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 int main(void)
 {
     json_setup();
     const struct CMUnitTest tests[] = {TEST(a_bump_counts_from_the_last_entry_and_never_goes_back)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_set_up, scratch_remove_all);
 }

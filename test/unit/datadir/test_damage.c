@@ -14,25 +14,18 @@
 #include "datadir/scan.h"
 #include "datadir/wire.h"
 #include "image.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { PAGE = 1024, ENTRIES = 60 };
 
-static char dir[] = "/tmp/raftsman-damage-XXXXXX";
 static struct ctx ctx;
 
 static int set_up(void **state)
 {
-    (void)state;
     json_setup();
     ctx = ctx_root(&clock_real, NULL);
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return rmdir(dir);
+    return scratch_set_up(state);
 }
 
 /* Two keys with many revisions, one of them leased and deleted now and then; all buckets. */
@@ -114,7 +107,7 @@ static struct found look(const uint8_t *p, size_t n)
 {
     struct found found = {0};
     struct err e = {0};
-    struct dbfile f = {.path = dir, .map = {.fd = -1, .p = p, .n = n}, .n = n};
+    struct dbfile f = {.path = scratch_dir, .map = {.fd = -1, .p = p, .n = n}, .n = n};
     struct scan_result r;
     const struct scan_options o = {
         .keys = true, .strict = true, .history = true, .found = on_finding, .arg = &found};
@@ -485,5 +478,5 @@ int main(void)
         TEST(the_right_key_is_named_after_damage),
         TEST(random_damage_never_crashes),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, scratch_tear_down);
 }

@@ -24,12 +24,12 @@
 #include "datadir/scan.h"
 #include "datadir/wire.h"
 #include "image.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { ENTRIES = 12, VALUE_BYTES = 1400 * 1000, CUT_AT = 3 * 4096 + 100 };
 
-static char dir[] = "/tmp/raftsman-dbfile-XXXXXX";
-static char *path, *data_dir;
+static char *data_dir;
 static struct ctx ctx;
 
 static void write_db(void)
@@ -56,28 +56,23 @@ static void write_db(void)
     auto_buf struct buf image = image_of(items, n, 4096);
     for (int i = 0; i < ENTRIES; i++)
         buf_done(&values[i]);
-    assert_ok(file_write_durable(path, buf_str(&image), 0600, &e));
+    assert_ok(file_write_durable(scratch_file, buf_str(&image), 0600, &e));
 }
 
 static int set_up(void **state)
 {
-    (void)state;
     json_setup();
     ctx = ctx_root(&clock_real, NULL);
-    if (!mkdtemp(dir))
+    if (scratch_set_up(state) < 0)
         return -1;
-    path = xasprintf("%s/db", dir);
-    data_dir = xasprintf("%s/data", dir);
+    data_dir = xasprintf("%s/data", scratch_dir);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
-    (void)unlink(path);
-    free(path);
     free(data_dir);
-    return rmdir(dir);
+    return scratch_tear_down(state);
 }
 
 static void cut(void *arg, uint64_t done, uint64_t total)
@@ -85,7 +80,7 @@ static void cut(void *arg, uint64_t done, uint64_t total)
     (void)arg;
     (void)done;
     (void)total;
-    (void)!truncate(path, CUT_AT);
+    (void)!truncate(scratch_file, CUT_AT);
 }
 
 static const struct progress cutting = {NULL, cut};
@@ -149,8 +144,8 @@ static void whoever_reads_a_file_that_was_cut_short_says_so(void **state)
         struct err e = {0};
         write_db();
         AUTO(dbfile_done) struct dbfile f = {0};
-        assert_ok(dbfile_open(&f, path, MAPPING_SHARED, &e));
-        assert_int_equal(truncate(path, CUT_AT), 0);
+        assert_ok(dbfile_open(&f, scratch_file, MAPPING_SHARED, &e));
+        assert_int_equal(truncate(scratch_file, CUT_AT), 0);
         if (rows[i].try(&f, &e) == 0 || e.code != ERR_IO || !strstr(e.text, "cut short"))
             fail_msg("%s: %s \"%s\"", rows[i].name, err_code_name(e.code), e.text);
     }
@@ -164,7 +159,7 @@ static void a_restore_of_it_leaves_nothing(void **state)
     struct stat st;
     AUTO(membership_done) struct membership m = {0};
     assert_ok(membership_parse("n1", "n1=http://h:1", "t", "http://h:1", &m, &e));
-    const struct restore_options o = {.snapshot = path,
+    const struct restore_options o = {.snapshot = scratch_file,
                                       .data_dir = data_dir,
                                       .membership = &m,
                                       .skip_hash_check = true,
@@ -181,15 +176,15 @@ static void a_defragmentation_of_it_leaves_the_rest_of_it(void **state)
     struct defragmented d;
     struct stat st;
     write_db();
-    assert_err(defrag_run(&ctx, path, &cutting, &d, &e), ERR_IO, "cut short");
-    assert_int_equal(stat(path, &st), 0);
+    assert_err(defrag_run(&ctx, scratch_file, &cutting, &d, &e), ERR_IO, "cut short");
+    assert_int_equal(stat(scratch_file, &st), 0);
     assert_int_equal(st.st_size, CUT_AT);
 }
 
 static size_t files_in_dir(void)
 {
     size_t n = 0;
-    DIR *d = opendir(dir);
+    DIR *d = opendir(scratch_dir);
     assert_non_null(d);
     while (readdir(d))
         n++;
@@ -203,7 +198,7 @@ static void a_defragmentation_whose_writes_fail_leaves_the_old_file(void **state
     static const rlim_t limits[] = {0, 4096, 1 << 20, 8 << 20};
     write_db();
     struct stat before, after;
-    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(stat(scratch_file, &before), 0);
     (void)signal(SIGXFSZ, SIG_IGN);
     for (size_t i = 0; i < COUNT_OF(limits); i++) {
         struct err e = {0};
@@ -212,13 +207,13 @@ static void a_defragmentation_whose_writes_fail_leaves_the_old_file(void **state
         assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
         limit.rlim_cur = limits[i];
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        const int rc = defrag_run(&ctx, path, NULL, &d, &e);
+        const int rc = defrag_run(&ctx, scratch_file, NULL, &d, &e);
         limit.rlim_cur = RLIM_INFINITY;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         if (rc == 0 || e.code != ERR_TOO_BIG)
             fail_msg("limit %ld: %s \"%s\"", (long)limits[i], err_code_name(e.code), e.text);
         assert_int_equal(files_in_dir(), 1);
-        assert_int_equal(stat(path, &after), 0);
+        assert_int_equal(stat(scratch_file, &after), 0);
         assert_true(before.st_ino == after.st_ino && before.st_size == after.st_size);
     }
 }
@@ -228,8 +223,8 @@ static void put_a_directory_there(void *arg, uint64_t done, uint64_t total)
     (void)arg;
     (void)done;
     (void)total;
-    (void)unlink(path);
-    (void)mkdir(path, 0700);
+    (void)unlink(scratch_file);
+    (void)mkdir(scratch_file, 0700);
 }
 
 static void one_that_cannot_take_the_name_leaves_nothing(void **state)
@@ -239,9 +234,9 @@ static void one_that_cannot_take_the_name_leaves_nothing(void **state)
     struct defragmented d;
     const struct progress progress = {NULL, put_a_directory_there};
     write_db();
-    assert_err(defrag_run(&ctx, path, &progress, &d, &e), ERR_IO, "rename");
+    assert_err(defrag_run(&ctx, scratch_file, &progress, &d, &e), ERR_IO, "rename");
     assert_int_equal(files_in_dir(), 1);
-    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(scratch_file), 0);
 }
 
 /* A gigabyte of zeros that takes no memory: hashing it takes a while. */

@@ -10,28 +10,15 @@
 #include "datadir/scan.h"
 #include "datadir/wire.h"
 #include "image.h"
+#include "scratch.h"
 #include "unit.h"
 
-static char dir[] = "/tmp/raftsman-hashkv-XXXXXX";
-static char *path;
 static struct ctx ctx;
 
 static int set_up(void **state)
 {
-    (void)state;
     ctx = ctx_root(&clock_real, NULL);
-    if (!mkdtemp(dir))
-        return -1;
-    path = xasprintf("%s/db", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    (void)unlink(path);
-    free(path);
-    return rmdir(dir);
+    return scratch_set_up(state);
 }
 
 #define REV(n) "\0\0\0\0\0\0\0" n "_\0\0\0\0\0\0\0\0"
@@ -56,9 +43,9 @@ static struct dbfile open_store(struct str finished, bool physically)
     const size_t skip = physically ? 1 : 0;
     auto_buf struct buf image =
         image_of(all + skip, COUNT_OF(all) - skip - (finished.n == 0), 4096);
-    assert_ok(file_write_durable(path, buf_str(&image), 0600, &e));
+    assert_ok(file_write_durable(scratch_file, buf_str(&image), 0600, &e));
     struct dbfile f;
-    assert_ok(dbfile_open(&f, path, MAPPING_SHARED, &e));
+    assert_ok(dbfile_open(&f, scratch_file, MAPPING_SHARED, &e));
     return f;
 }
 
@@ -131,9 +118,9 @@ static void a_cancelled_scan_ends(void **state)
     }
     items[N] = (struct image_item){"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\1")};
     auto_buf struct buf image = image_of(items, N + 1, 4096);
-    assert_ok(file_write_durable(path, buf_str(&image), 0600, &e));
+    assert_ok(file_write_durable(scratch_file, buf_str(&image), 0600, &e));
     AUTO(dbfile_done) struct dbfile f = {0};
-    assert_ok(dbfile_open(&f, path, MAPPING_SHARED, &e));
+    assert_ok(dbfile_open(&f, scratch_file, MAPPING_SHARED, &e));
     struct cancel cancel;
     assert_ok(cancel_init(&cancel, &e));
     const struct ctx stopped = ctx_with_cancel(&ctx, &cancel);
@@ -172,7 +159,7 @@ static struct changing changing_store(void)
     items[SMALL + LARGE] =
         (struct image_item){"meta", BYTES("finishedCompactRev"), BYTES(REV("\3"))};
     struct changing c = {.image = image_of(items, COUNT_OF(items), 4096)};
-    c.f = (struct dbfile){.path = path,
+    c.f = (struct dbfile){.path = scratch_file,
                           .map = {.fd = -1, .p = (const uint8_t *)c.image.p, .n = c.image.n},
                           .n = c.image.n};
     assert_ok(bolt_open(&c.f.bolt, c.image.p, c.image.n, &e));
@@ -241,7 +228,7 @@ static void live_keys_and_their_differences(void **state)
         {"meta", BYTES("term"), BYTES("\0\0\0\0\0\0\0\1")},
     };
     AUTO(dbfile_done) struct dbfile old = open_store((struct str){0}, false);
-    auto_free char *other = xasprintf("%s/other", dir);
+    auto_free char *other = xasprintf("%s/other", scratch_dir);
     auto_buf struct buf image = image_of(items, COUNT_OF(items), 4096);
     assert_ok(file_write_durable(other, buf_str(&image), 0600, &e));
     AUTO(dbfile_done) struct dbfile new = {0};
@@ -274,5 +261,5 @@ int main(void)
         TEST(a_file_that_changes_between_two_walks_is_refused),
         TEST(live_keys_and_their_differences),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, scratch_tear_down);
 }

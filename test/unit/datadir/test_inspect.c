@@ -16,6 +16,7 @@
 #include "datadir/snapfile.h"
 #include "datadir/wire.h"
 #include "image.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { MEMBERS_MAX = 3, STEPS_MAX = 8, SNAPS_MAX = 2, TERM = 2 };
@@ -46,13 +47,12 @@ struct row {
     const char *says;      /* NULL: no problem */
 };
 
-static char dir[] = "/tmp/raftsman-inspect-XXXXXX";
 static struct ctx ctx;
 
 static void write_file(const char *name, struct str bytes)
 {
     struct err e = {0};
-    auto_free char *path = xasprintf("%s/%s", dir, name);
+    auto_free char *path = xasprintf("%s/%s", scratch_dir, name);
     assert_ok(file_write_durable(path, bytes, 0600, &e));
 }
 
@@ -150,11 +150,11 @@ static void write_db(const struct row *r)
 static void remove_files(const struct row *r)
 {
     char path[64];
-    auto_free char *received = xasprintf("%s/snap/%016" PRIx64 ".snap.db", dir, r->snap_db);
+    auto_free char *received = xasprintf("%s/snap/%016" PRIx64 ".snap.db", scratch_dir, r->snap_db);
     (void)unlink(received);
     for (size_t i = 0; i < SNAPS_MAX; i++) {
         snap_path(r->snaps[i].index, path);
-        auto_free char *snap = xasprintf("%s/%s", dir, path);
+        auto_free char *snap = xasprintf("%s/%s", scratch_dir, path);
         (void)unlink(snap);
     }
 }
@@ -324,7 +324,7 @@ static void what_would_stop_etcd_is_named_and_nothing_else(void **state)
         struct err e = {0};
         AUTO(inspection_done) struct inspection seen = {0};
         build(&rows[i]);
-        assert_ok(inspect_member_dir(&ctx, dir, NULL, &seen, &e));
+        assert_ok(inspect_member_dir(&ctx, scratch_dir, NULL, &seen, &e));
         remove_files(&rows[i]);
         const char *first = seen.problems.n > 0 ? seen.problems.v[0] : "no problem";
         if (seen.problems.n != (rows[i].says ? 1 : 0) ||
@@ -335,25 +335,24 @@ static void what_would_stop_etcd_is_named_and_nothing_else(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     json_setup();
     ctx = ctx_root(&clock_real, NULL);
-    if (!mkdtemp(dir))
+    if (scratch_set_up(state) < 0)
         return -1;
-    auto_free char *wal = xasprintf("%s/wal", dir), *snap = xasprintf("%s/snap", dir);
+    auto_free char *wal = xasprintf("%s/wal", scratch_dir),
+                   *snap = xasprintf("%s/snap", scratch_dir);
     return mkdir(wal, 0700) == 0 && mkdir(snap, 0700) == 0 ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     static const char *const names[] = {"wal/0000000000000000-0000000000000000.wal", "snap/db",
                                         "wal", "snap"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+        auto_free char *path = xasprintf("%s/%s", scratch_dir, names[i]);
         (void)remove(path);
     }
-    return rmdir(dir);
+    return scratch_tear_down(state);
 }
 
 int main(void)

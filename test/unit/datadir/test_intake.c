@@ -7,30 +7,10 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { PIECE = INTAKE_PIECE_BYTES, PAGE = 4096 };
-
-/* Not in /tmp, which may be one that has no disk to forget to. */
-static char dir[] = "/var/tmp/raftsman-intake-XXXXXX";
-static char *path;
-
-static int set_up(void **state)
-{
-    (void)state;
-    if (!mkdtemp(dir))
-        return -1;
-    path = xasprintf("%s/s.db", dir);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    (void)unlink(path);
-    free(path);
-    return rmdir(dir);
-}
 
 /* Random bytes, on the disk. */
 static char *write_file(size_t n)
@@ -40,7 +20,7 @@ static char *write_file(size_t n)
     char *bytes = xmalloc(n + 1);
     for (size_t i = 0; i < n; i++)
         bytes[i] = (char)test_next(&seed);
-    assert_ok(file_write_durable(path, (struct str){bytes, n}, 0600, &e));
+    assert_ok(file_write_durable(scratch_file, (struct str){bytes, n}, 0600, &e));
     return bytes;
 }
 
@@ -48,8 +28,8 @@ static char *write_file(size_t n)
 static struct dbfile opened(void)
 {
     struct err e = {0};
-    struct dbfile f = {.path = xstrdup(path)};
-    assert_ok(mapping_open(&f.map, path, MAPPING_SHARED, &e));
+    struct dbfile f = {.path = xstrdup(scratch_file)};
+    assert_ok(mapping_open(&f.map, scratch_file, MAPPING_SHARED, &e));
     f.n = f.map.n;
     return f;
 }
@@ -86,7 +66,7 @@ static void a_file_that_is_cut_short_says_so(void **state)
     struct str piece;
     intake_begin(&in, &f, f.n);
     assert_ok(intake_next(&in, &piece, &e));
-    assert_int_equal(truncate(path, PIECE + 100), 0);
+    assert_int_equal(truncate(scratch_file, PIECE + 100), 0);
     assert_err(intake_next(&in, &piece, &e), ERR_IO, "cut short");
 }
 
@@ -122,5 +102,5 @@ int main(void)
         TEST(a_file_that_is_cut_short_says_so),
         TEST(what_was_read_leaves_the_page_cache),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }

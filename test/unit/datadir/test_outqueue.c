@@ -8,11 +8,11 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { PIECE = 64 * 1024, PIECES = 40 };
 
-static char dir[] = "/tmp/raftsman-outqueue-XXXXXX";
 static struct outfile file;
 
 /* Asks whether what is said to be written lies in the file. */
@@ -34,23 +34,16 @@ static int follow(void *arg, uint64_t end, struct err *e)
 
 static int set_up(void **state)
 {
-    (void)state;
     (void)signal(SIGXFSZ, SIG_IGN);
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return rmdir(dir);
+    return scratch_set_up(state);
 }
 
 static int create(void **state)
 {
     (void)state;
     struct err e = {0};
-    auto_close int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return outfile_create(&file, dir_fd, dir, "f", 0600, 0, &e);
+    auto_close int dir_fd = open(scratch_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return outfile_create(&file, dir_fd, scratch_dir, "f", 0600, 0, &e);
 }
 
 static int discard(void **state)
@@ -147,5 +140,5 @@ int main(void)
                                         discard),
         cmocka_unit_test_setup_teardown(one_that_is_given_up_waits_for_nobody, create, discard),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, scratch_tear_down);
 }

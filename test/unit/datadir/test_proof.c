@@ -9,11 +9,11 @@
 #include "base/ctx.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { HEAD = 5000, END = 3 << 20, ALL = END + 70000, STEP = 333333 };
 
-static char dir[] = "/tmp/raftsman-proof-XXXXXX";
 static char *snapshot, *db;
 static struct ctx ctx;
 static char bytes[ALL + SHA256_BYTES]; /* of the snapshot */
@@ -21,13 +21,12 @@ static char bytes[ALL + SHA256_BYTES]; /* of the snapshot */
 /* Random bytes and their hash, as a snapshot ends in it. */
 static int set_up(void **state)
 {
-    (void)state;
     uint64_t seed = 1;
-    if (!mkdtemp(dir))
+    if (scratch_set_up(state) < 0)
         return -1;
     ctx = ctx_root(&clock_real, NULL);
-    snapshot = xasprintf("%s/s.db", dir);
-    db = xasprintf("%s/db", dir);
+    snapshot = xasprintf("%s/s.db", scratch_dir);
+    db = xasprintf("%s/db", scratch_dir);
     for (size_t i = 0; i < ALL; i++)
         bytes[i] = (char)test_next(&seed);
     AUTO(sha256_free_auto) struct sha256 *sha = sha256_new();
@@ -38,12 +37,11 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     (void)unlink(snapshot);
     (void)unlink(db);
     free(snapshot);
     free(db);
-    return rmdir(dir);
+    return scratch_tear_down(state);
 }
 
 /* One changed byte: where in the snapshot, or where in the database. */

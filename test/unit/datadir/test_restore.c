@@ -2,7 +2,6 @@
 #include "datadir/restore.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -20,11 +19,11 @@
 #include "datadir/mvcc.h"
 #include "datadir/wire.h"
 #include "image.h"
+#include "scratch.h"
 #include "unit.h"
 
 enum { ENTRIES = 3000 };
 
-static char dir[] = "/tmp/raftsman-restore-XXXXXX";
 static char *snapshot, *data_dir, *member, *db;
 static struct ctx ctx;
 static struct membership members;
@@ -82,14 +81,13 @@ static int write_snapshot(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     struct err e = {0};
     json_setup();
     ctx = ctx_root(&clock_real, NULL);
-    if (!mkdtemp(dir))
+    if (scratch_set_up(state) < 0)
         return -1;
-    snapshot = xasprintf("%s/s.db", dir);
-    data_dir = xasprintf("%s/deep/er/data", dir);
+    snapshot = xasprintf("%s/s.db", scratch_dir);
+    data_dir = xasprintf("%s/deep/er/data", scratch_dir);
     member = xasprintf("%s/member", data_dir);
     db = xasprintf("%s/snap/db", member);
     if (membership_parse("n1", "n1=http://h:1,n2=http://h:2,n3=http://h:3", "t", "http://h:1",
@@ -98,29 +96,14 @@ static int set_up(void **state)
     return write_snapshot();
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 static int tear_down(void **state)
 {
-    (void)state;
-    remove_tree(dir);
     membership_done(&members);
     free(snapshot);
     free(data_dir);
     free(member);
     free(db);
-    return 0;
+    return scratch_remove_all(state);
 }
 
 static bool exists(const char *path)
@@ -137,8 +120,8 @@ static struct restore_options options(void)
 
 static void forget(void)
 {
-    auto_free char *top = xasprintf("%s/deep", dir);
-    remove_tree(top);
+    auto_free char *top = xasprintf("%s/deep", scratch_dir);
+    scratch_remove(top);
 }
 
 static void a_restored_member_is_what_was_asked_for(void **state)
@@ -205,7 +188,7 @@ static void a_failed_or_cancelled_restore_leaves_nothing(void **state)
     struct restored r;
     struct cancel cancel;
     const struct restore_options o = options();
-    auto_free char *deep = xasprintf("%s/deep", dir);
+    auto_free char *deep = xasprintf("%s/deep", scratch_dir);
     assert_ok(cancel_init(&cancel, &e));
     cancel_fire(&cancel);
     const struct ctx stopped = ctx_with_cancel(&ctx, &cancel);
@@ -336,7 +319,7 @@ static void a_copy_in_steps_is_checked_as_it_grows(void **state)
     struct err e = {0};
     struct restored r;
     struct stat st;
-    auto_free char *deep = xasprintf("%s/deep", dir);
+    auto_free char *deep = xasprintf("%s/deep", scratch_dir);
     large = true;
     assert_int_equal(write_snapshot(), 0);
     large = false;
@@ -461,7 +444,7 @@ static void a_write_that_fails_anywhere_leaves_nothing(void **state)
     const rlim_t pages = (rlim_t)st.st_size / 4096 * 4096;
     const rlim_t limits[] = {0, 1, 4096, pages / 2, pages, pages + 100, pages + 4096, 1 << 20};
     const struct restore_options o = options();
-    auto_free char *deep = xasprintf("%s/deep", dir);
+    auto_free char *deep = xasprintf("%s/deep", scratch_dir);
     for (size_t i = 0; i < COUNT_OF(limits); i++) {
         struct err e = {0};
         struct restored r;
@@ -504,7 +487,7 @@ static void what_a_killed_run_left_is_replaced(void **state)
     const struct restore_options o = options();
     auto_free char *left = xasprintf("%s/member.partial/snap", data_dir);
     auto_free char *command = xasprintf("%s/half", left);
-    for (char *at = left + strlen(dir) + 1; (at = strchr(at, '/')); at++) {
+    for (char *at = left + strlen(scratch_dir) + 1; (at = strchr(at, '/')); at++) {
         *at = '\0';
         (void)mkdir(left, 0700);
         *at = '/';

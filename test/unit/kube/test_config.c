@@ -11,9 +11,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "kube/config_internal.h"
+#include "scratch.h"
 #include "unit.h"
 
-static char dir[] = "/tmp/kube-config-XXXXXX";
 static char *env_list; /* $KUBECONFIG */
 static bool env_in_cluster;
 
@@ -37,7 +37,7 @@ static struct ctx root(void)
 static char *put_path(const char *name, const char *text, mode_t mode)
 {
     struct err e = {0};
-    char *path = xasprintf("%s/%s", dir, name);
+    char *path = xasprintf("%s/%s", scratch_dir, name);
     assert_ok(file_write_durable(path, str_c(text), mode, &e));
     return path;
 }
@@ -211,7 +211,7 @@ static void several_files_are_merged_as_kubectl_does(void **state)
                                  "current-context: other\nclusters: [{name: c, cluster: {server: "
                                  "'https://later'}}]\n",
                                  0600);
-    auto_free char *list = xasprintf("%s/absent:%s::%s:%s", dir, a, b, d);
+    auto_free char *list = xasprintf("%s/absent:%s::%s:%s", scratch_dir, a, b, d);
     env_list = list;
     const struct kube_config_source source = {.env = env};
     AUTO(kube_config_free_auto) struct kube_config *c = NULL;
@@ -245,7 +245,7 @@ static void the_account_of_a_pod_rotates(void **state)
     put("token", "one", 0600);
     put("ca.crt", "CA1", 0600);
     put("namespace", "prod\n", 0600);
-    const struct kube_config_source source = {.env = env, .account_dir = dir};
+    const struct kube_config_source source = {.env = env, .account_dir = scratch_dir};
     env_in_cluster = true;
     AUTO(kube_config_free_auto) struct kube_config *c = NULL;
     assert_ok(kube_config_load(&ctx, &source, &c, &e));
@@ -317,7 +317,7 @@ static void a_plugin_gives_a_token(void **state)
     assert_ok(kube_config_identity(&ctx, c, again, &renewed, &e)); /* the server answered 401 */
     assert_ptr_not_equal(renewed, id);
     struct stat runs;
-    auto_free char *path = xasprintf("%s/runs", dir);
+    auto_free char *path = xasprintf("%s/runs", scratch_dir);
     assert_int_equal(stat(path, &runs), 0);
     assert_int_equal(runs.st_size, 2);
     (void)unlink(path);
@@ -378,8 +378,6 @@ static void a_bad_plugin_is_named(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(dir))
-        return 1;
     const struct CMUnitTest tests[] = {
         TEST(every_kind_of_user),
         TEST(what_is_refused_says_why),
@@ -392,7 +390,5 @@ int main(void)
         TEST(an_expired_credential_is_asked_for_again),
         TEST(a_bad_plugin_is_named),
     };
-    const int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    auto_free char *clean = xasprintf("rm -r '%s'", dir);
-    return system(clean) == 0 ? rc : 1;
+    return cmocka_run_group_tests(tests, scratch_set_up, scratch_remove_all);
 }
