@@ -8,6 +8,7 @@ from kubernetes.client import ApiException
 
 from kube import Kube
 from manifests import claim, disruption_budget, etcd_cluster, pod, secret
+from rig.definitions import definition
 from rig.wait import until
 
 SECRET_SECONDS = 60
@@ -154,37 +155,17 @@ def test_a_custom_resource_that_breaks_its_cel_rule_is_refused(cluster, namespac
         cluster.kubectl("delete", "crd", "oddnumbers.test.rig", "--wait=false")
 
 
-ODD_NUMBERS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "oddnumbers.test.rig"},
-    "spec": {
-        "group": "test.rig",
-        "scope": "Namespaced",
-        "names": {"plural": "oddnumbers", "singular": "oddnumber", "kind": "OddNumber"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {"n": {"type": "integer"}},
-                                "x-kubernetes-validations": [
-                                    {"rule": "self.n % 2 == 1", "message": "n must be odd"}
-                                ],
-                            }
-                        },
-                    }
-                },
-            }
-        ],
+ODD_NUMBERS = definition(
+    "OddNumber",
+    "test.rig",
+    {
+        "spec": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "x-kubernetes-validations": [{"rule": "self.n % 2 == 1", "message": "n must be odd"}],
+        }
     },
-}
+)
 
 
 def _running(cluster, namespace, name):

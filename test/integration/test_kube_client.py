@@ -13,6 +13,7 @@ import pytest
 from fault import h2
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api
+from rig.definitions import definition
 from rig.wait import until
 from runtime_support import PROGRAMS, audited, configmap, environment
 
@@ -186,42 +187,9 @@ def test_status_scale_eviction_and_logs(probe, api):
 def test_what_the_server_knows_and_allows(probe, control_plane):
     assert probe("has_kind", kind="leases") is True
     assert probe("has_kind", kind={"group": "none.example", "plural": "x", "kind": "X"}) is False
-    crd = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "fields.client.example"},
-        "spec": {
-            "group": "client.example",
-            "scope": "Namespaced",
-            "names": {"plural": "fields", "kind": "Field"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "properties": {
-                                "spec": {
-                                    "type": "object",
-                                    "properties": {
-                                        "list": {
-                                            "type": "array",
-                                            "items": {
-                                                "type": "object",
-                                                "properties": {"id": {"type": "string"}},
-                                            },
-                                        }
-                                    },
-                                }
-                            },
-                        }
-                    },
-                }
-            ],
-        },
-    }
+    item = {"type": "object", "properties": {"id": {"type": "string"}}}
+    spec = {"type": "object", "properties": {"list": {"type": "array", "items": item}}}
+    crd = definition("Field", "client.example", {"spec": spec})
     kind = {"group": "client.example", "version": "v1", "plural": "fields", "kind": "Field"}
     assert probe("has_field", kind=kind, field="spec").code == "NOT_FOUND"
     probe("create", kind="customresourcedefinitions", object=crd)

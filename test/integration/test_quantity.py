@@ -16,6 +16,7 @@ import urllib.parse
 import pytest
 
 from rig import pki
+from rig.definitions import definition
 from rig.wait import until
 
 VALUES = 10_000
@@ -50,48 +51,21 @@ DOCUMENTED = {
     "1e3": "1e3",
 }
 
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "pairs.test.raftsman"},
-    "spec": {
-        "group": "test.raftsman",
-        "scope": "Cluster",
-        "names": {"kind": "Pair", "plural": "pairs", "singular": "pair"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "pairs": {
-                                "type": "array",
-                                "maxItems": PER_OBJECT,
-                                "items": {
-                                    "type": "object",
-                                    "properties": {
-                                        "a": {"type": "string", "maxLength": 64},
-                                        "b": {"type": "string", "maxLength": 64},
-                                    },
-                                    "x-kubernetes-validations": [
-                                        {
-                                            "rule": "quantity(self.a).compareTo("
-                                            "quantity(self.b)) == 0",
-                                            "messageExpression": "self.a + ' is not ' + self.b",
-                                        }
-                                    ],
-                                },
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
+EQUAL = {
+    "rule": "quantity(self.a).compareTo(quantity(self.b)) == 0",
+    "messageExpression": "self.a + ' is not ' + self.b",
 }
+PAIR = {
+    "type": "object",
+    "properties": {side: {"type": "string", "maxLength": 64} for side in "ab"},
+    "x-kubernetes-validations": [EQUAL],
+}
+CRD = definition(
+    "Pair",
+    "test.raftsman",
+    {"pairs": {"type": "array", "maxItems": PER_OBJECT, "items": PAIR}},
+    scope="Cluster",
+)
 
 
 class Server:

@@ -13,6 +13,7 @@ import pytest
 
 from fault.api_proxy import Fault, Proxy
 from rig.api import Api, ApiError
+from rig.definitions import definition
 from rig.wait import until
 from runtime_support import ROLE, KeptApi, configmap, data_hash, pairs
 
@@ -199,36 +200,11 @@ def test_views_equal_a_fresh_list(control_plane, tmp_path):
     assert problems == [None] * len(MODES)
 
 
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "things.pairs.example"},
-    "spec": {
-        "group": "pairs.example",
-        "scope": "Namespaced",
-        "names": {
-            "plural": "things",
-            "singular": "thing",
-            "kind": "Thing",
-            "listKind": "ThingList",
-        },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
+CRD = definition(
+    "Thing",
+    "pairs.example",
+    {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+)
 THINGS = "/apis/pairs.example/v1/namespaces/watch-a/things"
 
 
