@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/lostpages.h"
@@ -16,15 +17,15 @@
 
 /* Large enough that the system calls do not matter, small enough that two readers with all their
  * windows stay well under 48 MiB. */
-static const uint64_t window_bytes = UINT64_C(2) << 20;
+enum { WINDOW_BYTES = 2 << 20 };
 enum { ASK_AHEAD = 4 }; /* windows asked of the disk before they are reached */
 
 static void advise(const struct mapping *m, uint64_t window, int advice)
 {
-    const uint64_t begin = window * window_bytes;
+    const uint64_t begin = window * WINDOW_BYTES;
     if (begin >= m->n || m->fd < 0)
         return;
-    const size_t n = m->n - begin < window_bytes ? m->n - begin : window_bytes;
+    const size_t n = m->n - begin < WINDOW_BYTES ? m->n - begin : WINDOW_BYTES;
     (void)madvise((void *)(m->p + begin), n, advice); /* advice: refused is slower, not wrong */
 }
 
@@ -34,7 +35,8 @@ enum {
     READ_ON = 16,    /* windows it reads after one that was not there, whether they are or not */
     TOUCH_AHEAD = 2, /* windows mapped before they are reached */
     TOUCHED_MAX = MAPPING_WINDOWS + TOUCH_AHEAD,
-    READ_BYTES = 128 * 1024,
+    NOWHERE_BYTES = 128 * 1024,
+    NOWHERES = WINDOW_BYTES / NOWHERE_BYTES, /* all of them are one, which stays in the cache */
 };
 
 #define NO_WINDOW UINT64_MAX
@@ -101,7 +103,7 @@ int mapping_open(struct mapping *m, const char *path, enum mapping_lock lock, st
 static bool is_there(const struct mapping *m, uint64_t window)
 {
     unsigned char there = 0;
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (window + 1) * window_bytes;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (window + 1) * WINDOW_BYTES;
     return end <= m->n && mincore((void *)(m->p + end - page), page, &there) == 0 && (there & 1);
 }
 
@@ -115,8 +117,8 @@ static void read_ahead(const struct mapping *m, uint64_t window)
 static void touch_window(const struct mapping *m, uint64_t window)
 {
     enum { FAULT_BYTES = 64 * 1024 }; /* the kernel maps so much around a page it is asked for */
-    const uint64_t begin = window * window_bytes;
-    for (uint64_t at = begin; at < begin + window_bytes && at < m->n; at += FAULT_BYTES)
+    const uint64_t begin = window * WINDOW_BYTES;
+    for (uint64_t at = begin; at < begin + WINDOW_BYTES && at < m->n; at += FAULT_BYTES)
         (void)*(const volatile uint8_t *)(m->p + at);
 }
 
@@ -126,7 +128,7 @@ static void let_go(const struct mapping *m, const struct mapping_kept *k, bool f
 {
     advise(m, k->window, MADV_DONTNEED);
     if (forget && k->onward)
-        (void)posix_fadvise(m->fd, (off_t)(k->window * window_bytes), (off_t)window_bytes,
+        (void)posix_fadvise(m->fd, (off_t)(k->window * WINDOW_BYTES), (off_t)WINDOW_BYTES,
                             POSIX_FADV_DONTNEED);
 }
 
@@ -144,12 +146,13 @@ static void touch_ahead(struct mapping_ahead *a, uint64_t window)
 
 /* By reading it, in order and for nothing: the page cache then keeps the file in large pieces, and
  * finds by itself how far ahead it should be of the disk. An advice gets it page by page, at
- * several times the cost of the copying.
+ * several times the cost of the copying. It is one call, because where the kernel reads little
+ * ahead of its own accord, as it does by default, it asks the disk for as much as a call wants.
  * What the page cache read ahead is there, and is read all the same: that is how it learns to go
  * on. Only a file that was there from the first is not. */
 static void read_through(struct mapping_ahead *a, uint64_t window)
 {
-    const uint64_t begin = window * window_bytes;
+    const uint64_t begin = window * WINDOW_BYTES;
     if (!is_there(a->m, window))
         a->read_on = READ_ON;
     else if (a->read_on == 0)
@@ -157,9 +160,11 @@ static void read_through(struct mapping_ahead *a, uint64_t window)
     else
         a->read_on--;
     if (!a->nowhere)
-        a->nowhere = xmalloc(READ_BYTES);
-    for (uint64_t at = begin; at < begin + window_bytes && at < a->m->n; at += READ_BYTES)
-        (void)!pread(a->m->fd, a->nowhere, READ_BYTES, (off_t)at); /* who reads it next says why */
+        a->nowhere = xmalloc(NOWHERE_BYTES);
+    struct iovec into[NOWHERES];
+    for (size_t i = 0; i < NOWHERES; i++)
+        into[i] = (struct iovec){a->nowhere, NOWHERE_BYTES};
+    (void)!preadv(a->m->fd, into, NOWHERES, (off_t)begin); /* who reads it next says why */
 }
 
 /* What is waited for comes first. */
@@ -382,7 +387,7 @@ static void enter_alone(struct mapping_window *w, uint64_t window, bool first)
 
 void mapping_reach(struct mapping_window *w, uint64_t offset)
 {
-    const uint64_t window = offset / window_bytes;
+    const uint64_t window = offset / WINDOW_BYTES;
     const bool first = w->filled == 0;
     bool onward = first && window == 0; /* elsewhere he looks something up */
     for (unsigned i = 0; i < w->filled; i++) {
