@@ -5,7 +5,7 @@ import math
 
 WIDTH, HEIGHT = 460, 300
 LEFT, TOP, RIGHT, BOTTOM = 62, 34, 16, 44
-COLOURS = ["#888888", "#1b6ca8", "#d1495b", "#2e933c", "#8f5fbf", "#c77d0a"]
+COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8f5fbf", "#888888", "#c77d0a"]
 STYLE = "font-family='sans-serif' font-size='11'"
 
 
@@ -46,9 +46,9 @@ def panel(x0, title, series, ticks_y, unit, place_y):
             for size, value in line
         ]
     for i, (name, colour) in enumerate(zip(series, COLOURS, strict=False)):
-        at = x0 + LEFT + 6 + i * 74
+        at = x0 + LEFT + i * (WIDTH - LEFT - RIGHT) / len(series)
         out.append(
-            f"<text x='{at}' y='{HEIGHT - 8}' {STYLE} fill='{colour}' "
+            f"<text x='{at:.1f}' y='{HEIGHT - 8}' {STYLE} fill='{colour}' "
             f"font-weight='bold'>{name}</text>"
         )
     return out
