@@ -9,14 +9,14 @@ REPORTS         = build/reports
 # CI=true makes warnings errors; locally they stay warnings, so that an unfinished thought builds.
 WERROR          = -Dwerror=$(if $(filter true,$(CI)),true,false)
 
-.PHONY: build demo test test-unit test-tsan test-integration test-snapshot-full e2e crash mutants bench lint \
-        format fuzz crds deps install clean help
+.PHONY: build demo test test-unit test-tsan test-integration test-snapshot-full test-rig e2e crash mutants \
+        bench lint format fuzz crds deps install clean help
 
 build: ## the release binary, at build/raftsman
 	@tools/deps packages build
 	@tools/configure build/release --buildtype=release --optimization=2 $(WERROR)
 	@ninja -C build/release --quiet
-	@install -m 755 build/release/src/raftsman build/raftsman
+	@cmp -s build/release/src/raftsman build/raftsman || install -m 755 build/release/src/raftsman build/raftsman
 
 demo: build ## the main job on a real Kubernetes of one node (root); KEEP=1 leaves it up
 	@tools/deps packages test rig
@@ -44,6 +44,12 @@ test-integration: build ## our binary against real etcd and Kubernetes API serve
 	@tools/deps python
 	@tools/deps tool $(TEST_TOOLS)
 	@$(PYTEST) test/integration --junit-xml=$(REPORTS)/integration.xml
+
+test-rig: ## the rig's own life (root); looks for what is left on the machine, so with nothing beside it
+	@tools/deps packages test rig
+	@tools/deps python
+	@tools/deps tool $(RIG_TOOLS)
+	@$(PYTEST) test/rig --junit-xml=$(REPORTS)/rig.xml
 
 e2e: build ## the end-to-end suite on a real Kubernetes of three nodes (root); E2E="--nodes 1" for one
 	@tools/deps packages test rig
