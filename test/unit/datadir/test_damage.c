@@ -274,11 +274,20 @@ static void lose_the_lease(struct buf *image)
     lease[9] = (char)0x8a;
 }
 
+/* That of the node, which may go on over further ones. */
 static uint64_t page_of(const struct buf *image, struct str pattern)
 {
+    struct err e = {0};
+    struct bolt b;
+    struct bolt_node node;
     const char *at = memmem(image->p, image->n, pattern.p, pattern.n);
     assert_non_null(at);
-    return (uint64_t)(at - image->p) / PAGE;
+    assert_ok(bolt_open(&b, image->p, image->n, &e));
+    for (uint64_t page = 2;; page += node.span) {
+        assert_ok(bolt_node_at(&b, page, &node, &e));
+        if (at < image->p + (page + node.span) * PAGE)
+            return page;
+    }
 }
 
 /* In the finding and in its text. */
