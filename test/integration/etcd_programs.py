@@ -19,6 +19,7 @@ def command(program, *words):
 
 def start(program, *words, **options):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSMAN_")}
+    options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     return subprocess.Popen(

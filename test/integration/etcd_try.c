@@ -4,13 +4,16 @@
  *
  *     etcd_try get|put|delete|status|members|defrag|snapshot|lease|probe KEY [options]
  *     etcd_try probe --count N          so many rounds, each with a new login
- *     etcd_try write --count N          keep writing, whatever happens to the server
+ *     etcd_try write --count N          keep writing, whatever happens to the server, until N
+ *                                       events are written and standard input has ended
  *     etcd_try write-large --count N    so many transactions of 1.2 MB
  *     etcd_try follow --rev R --count N watch everything from R to revision N
  *     etcd_try slow-watch, slow-snapshot, token-expiry, second-call, second-get
  *     etcd_try put-too-late, put-canceled  after a call that worked
  *     etcd_try add-learner|add-voter PEER-URL, promote|remove ID */
+#include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "etcd/cluster.h"
@@ -254,12 +257,19 @@ static void place(char *into, size_t size, size_t k, size_t n)
         memset(into + used, ' ', size - (size_t)used);
 }
 
+/* Nobody writes to it: all that can be read is its end. */
+static bool input_open(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) == 0;
+}
+
 static void write_all(void)
 {
     enum { BATCH = 16 };
     struct err e = {0};
     int64_t acknowledged = 0, unknown = 0, unavailable = 0, last = 0;
-    for (int64_t i = 0; i < args.count;) {
+    for (int64_t i = 0; i < args.count || input_open();) {
         char names[BATCH][32], values[BATCH][10];
         struct etcd_op ops[BATCH];
         const size_t n = i % 3 == 0 ? BATCH : 1;
