@@ -11,6 +11,7 @@ import pytest
 
 from conftest import BINARY, REPOSITORY
 from rig import ports
+from rig.process import catches
 from rig.wait import until
 
 
@@ -136,7 +137,7 @@ def test_a_signal_ends_a_blocked_read_at_once(number):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(0.2)  # not a wait for a condition: a signal before the handler is set kills as well
+    until(lambda: catches(child.pid, number), 10, "it handles the signal", every=0.01)
     begin = time.monotonic()
     child.send_signal(number)
     assert child.wait(timeout=5) == 1

@@ -15,7 +15,9 @@ import time
 import pytest
 
 from rig import etcd, snapshots
+from rig.process import catches
 from rig.snapshots import Gateway, run, run_json
+from rig.wait import until
 
 SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 TOO_LATE = 3  # so many rounds came after the end: then the whole run was covered
@@ -107,25 +109,26 @@ def test_defrag_leaves_the_new_database_or_the_old(tmp_path):
     assert run_json("status", data)["problems"] == []
 
 
-def test_a_hangup_ends_it_unless_it_was_told_to_stay(tmp_path):
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_hangup_ends_it_unless_it_was_told_to_stay(tmp_path, ignored):
     """As nohup does: a signal that is ignored from the start stays ignored."""
-    for ignored in False, True:
-        stdin, hold = os.pipe()
-        child = subprocess.Popen(
-            [*(["nohup"] if ignored else []), snapshots.BINARY, "snapshot", "save"]
-            + [tmp_path / "s.db", "--user=root", "--password-file=/dev/stdin", "--timeout=60s"],
-            stdin=stdin,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        os.close(stdin)
-        time.sleep(0.5)  # it reads the password now
-        child.send_signal(signal.SIGHUP)
-        if ignored:
-            with pytest.raises(subprocess.TimeoutExpired):
-                child.wait(timeout=0.5)
-            child.send_signal(signal.SIGTERM)
-        _, said = child.communicate(timeout=10)
-        os.close(hold)
-        assert child.returncode == 1 and "canceled" in said
+    stdin, hold = os.pipe()
+    child = subprocess.Popen(
+        [*(["nohup"] if ignored else []), snapshots.BINARY, "snapshot", "save"]
+        + [tmp_path / "s.db", "--user=root", "--password-file=/dev/stdin", "--timeout=60s"],
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(stdin)
+    ends_it = signal.SIGTERM if ignored else signal.SIGHUP
+    until(lambda: catches(child.pid, ends_it), 10, "it handles signals", every=0.01)
+    child.send_signal(signal.SIGHUP)
+    if ignored:
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(timeout=0.5)
+        child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=10)
+    os.close(hold)
+    assert child.returncode == 1 and "canceled" in said

@@ -45,6 +45,13 @@ def _stat(pid):
         return None
 
 
+def catches(pid, number):
+    """Whether it handles a signal by now: one that comes before just ends it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+
+
 @dataclass(frozen=True)
 class Process:
     """One recorded process."""
