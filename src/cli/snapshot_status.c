@@ -98,8 +98,8 @@ static int print_dir_table(const struct inspection *i, struct err *e)
     buf_addf(&out, "cluster version   %s\n", m->cluster_version[0] ? m->cluster_version : "-");
     buf_addf(&out, "database          %s, %s in use\n", human_bytes(i->db.total_bytes, size),
              human_bytes(i->db.used_bytes, used));
-    buf_addf(&out, "log               %s in %" PRIu64 " segments%s\n",
-             human_bytes(i->wal.bytes, wal), i->wal.segments,
+    buf_addf(&out, "log               %s, %" PRIu64 " segment%s%s\n",
+             human_bytes(i->wal.bytes, wal), i->wal.segments, i->wal.segments == 1 ? "" : "s",
              i->wal.torn ? ", torn at its end (etcd repairs it)" : "");
     buf_addf(&out, "problems          %s\n", i->problems.n == 0 ? "none" : "");
     for (size_t k = 0; k < i->problems.n; k++)
@@ -132,7 +132,7 @@ static int dir_status(const struct ctx *ctx, const char *path, int output, struc
                : print_dir_table(&i, e)) < 0)
         return -1;
     if (i.problems.n > 0)
-        return err_set(e, ERR_CORRUPT, 0, "%s: %zu problems found", path, i.problems.n);
+        return err_set(e, ERR_CORRUPT, 0, "%s: problems found: %zu", path, i.problems.n);
     return 0;
 }
 

@@ -109,7 +109,7 @@ static int run_verify(const struct ctx *ctx, const void *options, size_t n_args,
         print_verdict(args[0], &v, &r, has_hash, o->output, e) < 0)
         return -1;
     if (v.n > 0)
-        return err_set(e, ERR_CORRUPT, 0, "%s: %zu problems found", args[0], v.n);
+        return err_set(e, ERR_CORRUPT, 0, "%s: problems found: %zu", args[0], v.n);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "datadir/dbfile.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/ctx.h"
 #include "base/mem.h"
@@ -14,11 +15,20 @@ bool dbfile_size_has_hash(uint64_t size)
     return size % SECTOR_BYTES == SHA256_BYTES;
 }
 
+/* Named and not opened: the log beside it may hold writes that it does not. */
+static int explain_directory(const char *path, struct err *e)
+{
+    auto_free char *inside = xasprintf("%s/member/snap/db", path);
+    if (access(inside, F_OK) == 0)
+        return err_set(e, ERR_INVALID, 0, "%s: a data directory; its database is %s", path, inside);
+    return -1;
+}
+
 int dbfile_open(struct dbfile *f, const char *path, enum mapping_lock lock, struct err *e)
 {
     *f = (struct dbfile){.map = {.fd = -1}};
     if (mapping_open(&f->map, path, lock, e) < 0)
-        return -1;
+        return e->code == ERR_INVALID ? explain_directory(path, e) : -1;
     f->path = xstrdup(path);
     f->has_hash = dbfile_size_has_hash(f->map.n);
     f->n = f->map.n - (f->has_hash ? SHA256_BYTES : 0);

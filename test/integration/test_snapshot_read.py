@@ -180,6 +180,10 @@ def test_damaged_directories_say_what_would_stop_etcd(two, tmp_path):
     data = tmp_path / "data"
     run("restore", two[0][0], f"--data-dir={data}")
     assert run_json("status", data)["problems"] == []
+    database = data / "member" / "snap" / "db"
+    for words in ["verify", data], ["diff", data, two[0][0]], ["get", data, "k"]:
+        done = run(*words, check=False)
+        assert done.returncode == 2 and f"its database is {database}" in done.stderr, done.stderr
 
     def problems_after(change):
         copy = tmp_path / "copy"
