@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The world around a cluster fails. Nothing happens to etcd, and work resumes."""
 
+import itertools
 import time
 
 from kubernetes.client import ApiException
@@ -29,6 +30,30 @@ def test_a_node_cut_off_costs_nobody_its_place(three, cluster):
         three.wait(3, 90)
         until(lambda: three.condition("Degraded")["status"] == "False", 60, "it is well again")
     assert three.ids() == identities
+
+
+def test_a_member_that_is_slow_to_answer_is_what_it_was(three, cluster, operator):
+    """No answer is no verdict, as long as the kubelet finds it well."""
+    where = {"namespace": three.namespace, "cluster": three.name}
+    margin = "raftsman_cluster_quorum_margin"
+    until(lambda: operator.metric(margin, **where) == 1, 60, "every member has answered")
+
+    def known():
+        return {key: three.status()[key] for key in ("phase", "leader", "members", "readyMembers")}
+
+    def noticed():
+        three.edit({"spec": {"progressDeadlineSeconds": next(seconds)}})  # have it looked at
+        return operator.metric(margin, **where) == 0
+
+    before, seconds = known(), itertools.count(700)
+    slow = next(m["name"] for m in before["members"] if m["role"] == "Voter")
+    with faults.frozen_pod(cluster.rig, three.namespace, slow):
+        until(noticed, 5, "its silence is noticed", every=0.5)
+        end = time.monotonic() + 3  # the kubelet gives it ten seconds
+        while time.monotonic() < end:
+            assert known() == before
+            time.sleep(0.1)
+    until(lambda: operator.metric(margin, **where) == 1, 60, "every member has answered")
 
 
 def test_an_apiserver_that_restarts_disturbs_nobody(three, cluster, operator):

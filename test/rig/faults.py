@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong in real clusters, on request."""
 
+import contextlib
 import errno
 import shutil
 import signal
@@ -30,6 +31,20 @@ def restart_apiserver(rig):
 
 def kill_pod(rig, namespace, name):
     """SIGKILL every process of the Pod's containers, as a crash or an OOM kill would."""
+    _signal_pod(rig, namespace, name, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def frozen_pod(rig, namespace, name):
+    """Every process of the Pod's containers stands still meanwhile."""
+    _signal_pod(rig, namespace, name, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal_pod(rig, namespace, name, signal.SIGCONT)
+
+
+def _signal_pod(rig, namespace, name, number):
     pod = rig.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
     identities = {
         status["containerID"].partition("://")[2]
@@ -38,12 +53,10 @@ def kill_pod(rig, namespace, name):
     }
     top = ROOT / TRACKING
     groups = (top / rig.instance.cgroup).rglob(f"pod{pod['metadata']['uid']}/*")
-    killed = [
-        Group(group.relative_to(top)).signal(signal.SIGKILL)
-        for group in groups
-        if group.name in identities
+    reached = [
+        Group(group.relative_to(top)).signal(number) for group in groups if group.name in identities
     ]
-    if not any(killed):
+    if not any(reached):
         raise RigError(f"Pod {namespace}/{name} has no running process")
 
 

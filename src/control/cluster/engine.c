@@ -144,7 +144,7 @@ static void register_metrics(struct engine *g, struct metrics *m)
                                                  .labels = {"namespace", "cluster", "state"}});
     g->has_leader =
         metric_register(m, &(struct metric_desc){.name = "raftsman_cluster_has_leader",
-                                                 .help = "1 if a member says that it leads.",
+                                                 .help = "1 if the members follow a leader.",
                                                  .type = METRIC_GAUGE,
                                                  .labels = {"namespace", "cluster"}});
     g->quorum_margin = metric_register(

@@ -72,6 +72,15 @@ static inline const char *pass_member_name(const struct pass *p, size_t i)
     return p->members[i].view->head.name;
 }
 
+/* What member i runs: by its answer, or while it does not answer, what its status says it ran last.
+ * "": it never said. */
+static inline const char *pass_member_version(const struct pass *p, size_t i)
+{
+    const char *answered = p->health.members[i].version;
+    const struct istr *last = p->members[i].view->version;
+    return *answered || !last ? answered : istr_text(last);
+}
+
 /* Creates, or finds it there already: a stale view, or a pass before a crash; or somebody took the
  * label off by which we see it, then it gets it back. What is there under that name must belong to
  * the same owner; otherwise ERR_EXISTS names it. Takes the object; what

@@ -154,6 +154,19 @@ enum fact health_verdict(const struct health_member *h, enum presence pod, enum 
     return h->outcome == ETCD_PROBE_TIMED_OUT && pod_ready == YES ? UNKNOWN : NO;
 }
 
+uint64_t health_leader(const struct health *h)
+{
+    uint64_t leader = 0, term = 0;
+    for (size_t i = 0; i < h->n; i++) {
+        const struct health_member *m = &h->members[i];
+        if (m->leader == 0 || m->term < term) /* 0 also of who did not answer */
+            continue;
+        leader = m->leader;
+        term = m->term;
+    }
+    return leader;
+}
+
 void health_ask(const struct ctx *ctx, const struct question *q, struct health *out)
 {
     struct etcd_probe_target targets[OBSERVED_MEMBERS_MAX] = {0};

@@ -74,5 +74,9 @@ enum fact health_quorum(const struct health *h);
 /* Whether a member is well, by its answer and by what is known of its Pod. */
 enum fact health_verdict(const struct health_member *h, enum presence pod, enum fact pod_ready);
 
+/* Whom those follow that answered, by the latest election that any of them knows of; 0: nobody. A
+ * leader that is slow to answer still leads. */
+uint64_t health_leader(const struct health *h);
+
 /* Asks now, in the caller's thread. */
 void health_ask(const struct ctx *ctx, const struct question *q, struct health *out);

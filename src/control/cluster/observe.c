@@ -205,7 +205,7 @@ static void observe_version(struct pass *p)
     struct err ignored = {0};
     bool any = false;
     for (size_t i = 0; i < p->health.n; i++) {
-        if (etcd_version_parse(str_c(p->health.members[i].version), &each, &ignored) < 0)
+        if (etcd_version_parse(str_c(pass_member_version(p, i)), &each, &ignored) < 0)
             continue;
         if (!any || etcd_version_cmp(each, lowest) < 0)
             lowest = each;

@@ -37,7 +37,8 @@ static const char *phase_of(const struct pass *p, const struct plan *plan, const
     return cluster_complete(s) ? "Running" : "Degraded";
 }
 
-/* What the status said of a member's health before; no verdict leaves it standing. */
+/* What the status said of a member's health before. Without a verdict the kubelet's word counts,
+ * and without that this. */
 static bool was_healthy(const struct pass *p, const char *name, bool *out)
 {
     size_t i = 0;
@@ -52,15 +53,27 @@ static bool was_healthy(const struct pass *p, const char *name, bool *out)
     return false;
 }
 
+/* NULL: nobody leads. */
+static const char *leader_name(const struct pass *p)
+{
+    const uint64_t leader = health_leader(&p->health);
+    for (size_t i = 0; i < p->health.n && leader != 0; i++)
+        if (p->health.members[i].listed_id == leader || p->health.members[i].id == leader)
+            return p->seen.members[i].name;
+    return NULL;
+}
+
+/* A member that is slow to answer loses nothing of what is known of it. */
 static json_t *members_of(const struct pass *p)
 {
     json_t *list = JARR();
+    const char *leader = leader_name(p);
     for (size_t i = 0; i < p->seen.n_members; i++) {
         const struct seen_member *m = &p->seen.members[i];
-        const char *role = m->learner ? "Learner" : m->leads ? "Leader" : "Voter";
-        const char *version = p->health.members[i].version;
-        bool healthy = m->healthy == YES;
-        const bool known = m->healthy != UNKNOWN || was_healthy(p, m->name, &healthy);
+        const char *role = m->learner ? "Learner" : leader == m->name ? "Leader" : "Voter";
+        const char *version = pass_member_version(p, i);
+        bool healthy = m->healthy == YES || (m->healthy == UNKNOWN && m->pod_ready == YES);
+        const bool known = m->healthy != UNKNOWN || healthy || was_healthy(p, m->name, &healthy);
         (void)json_array_append_new(
             list,
             JOBJ(J("name", js(m->name)), J_IF(m->listed == YES, "id", jsf("%016" PRIx64, m->id)),
@@ -68,14 +81,6 @@ static json_t *members_of(const struct pass *p)
                  J_IF(*version, "version", js(version))));
     }
     return list;
-}
-
-static const char *leader_name(const struct pass *p)
-{
-    for (size_t i = 0; i < p->seen.n_members; i++)
-        if (p->seen.members[i].leads)
-            return p->seen.members[i].name;
-    return NULL;
 }
 
 /* The status as it should be: what is there, with our fields set. */

@@ -192,6 +192,38 @@ static void what_drifts_makes_no_difference(void **state)
     assert_false(health_same(&a, &b));
 }
 
+static void who_leads_is_the_word_of_those_that_answer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct health_member members[3];
+        uint64_t leads;
+    } rows[] = {
+        {"nobody was asked", {{0}}, 0},
+        {"none of them follows anybody", {{.term = 9}}, 0},
+        {"itself", {{.id = 1, .leader = 1, .term = 2}}, 1},
+        {"it is slow itself", {{0}, {.id = 2, .leader = 1, .term = 2}}, 1},
+        {"one that was cut off believes in the old one",
+         {{.id = 1, .leader = 1, .term = 2},
+          {.id = 2, .leader = 3, .term = 3},
+          {.id = 3, .leader = 3, .term = 3}},
+         3},
+        {"the last one as well",
+         {{.id = 1, .leader = 3, .term = 3}, {.id = 2, .leader = 2, .term = 2}},
+         3},
+        {"an election is on, and one does not know yet",
+         {{.id = 1, .term = 4}, {.id = 2, .leader = 3, .term = 3}},
+         3},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct health h = {.n = COUNT_OF(rows[i].members)};
+        memcpy(h.members, rows[i].members, sizeof(rows[i].members));
+        if (health_leader(&h) != rows[i].leads)
+            fail_msg("%s: %llu", rows[i].name, (unsigned long long)health_leader(&h));
+    }
+}
+
 static void a_question_is_the_same_only_in_full(void **state)
 {
     (void)state;
@@ -214,4 +246,5 @@ static void a_question_is_the_same_only_in_full(void **state)
 TEST_MAIN(TEST(nobody_to_ask_is_unknown), TEST(answers_are_told_apart_by_whom_was_asked),
           TEST(without_a_list_there_is_no_quorum), TEST(a_learner_reads_nothing_and_is_well),
           TEST(a_verdict_needs_an_answer), TEST(a_moment_of_silence_proves_nothing),
-          TEST(what_drifts_makes_no_difference), TEST(a_question_is_the_same_only_in_full))
+          TEST(what_drifts_makes_no_difference), TEST(who_leads_is_the_word_of_those_that_answer),
+          TEST(a_question_is_the_same_only_in_full))
