@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 
@@ -145,6 +146,21 @@ class EtcdCluster:
             except OSError as error:
                 problem = error
         raise problem
+
+    def remove_from_etcd(self, name):
+        """By hand, as soon as etcd lets it go: its members must have been connected for a while."""
+        number = int(self.ids()[name], 16)
+
+        def gone():
+            try:
+                self.call("/v3/cluster/member/remove", {"ID": str(number)}, seconds=10)
+            except urllib.error.HTTPError as error:
+                if error.code not in (404, 503):
+                    raise
+                return error.code == 404  # the answer to an earlier request was lost
+            return True
+
+        until(gone, 30, f"{name} is removed")
 
     def put(self, key, value):
         self.call("/v3/kv/put", {"key": encode(key), "value": encode(value)})

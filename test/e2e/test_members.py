@@ -176,8 +176,7 @@ def test_a_member_removed_behind_our_back_is_replaced(three):
     follower = next(name for name in three.names() if name != three.status()["leader"])
     gone = three.uids()[follower]
     with Writer(three):
-        number = str(int(three.ids()[follower], 16))
-        three.call("/v3/cluster/member/remove", {"ID": number})
+        three.remove_from_etcd(follower)
         until(lambda: gone not in three.uids().values(), 90, "it is replaced")
         three.wait(3, 120)
     assert len(three.etcd_members()) == 3

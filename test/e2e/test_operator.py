@@ -14,12 +14,13 @@ from rig.wait import until
 def test_a_manifest_becomes_a_cluster(etcd, operator, replicas):
     with Writer(etcd):
         etcd.create(replicas).wait(replicas)
+    until(lambda: all(m["healthy"] for m in etcd.status()["members"]), 30, "all answer in time")
     status = etcd.status()
     members = etcd.etcd_members()
     assert sorted(m["name"] for m in members) == etcd.names() and len(members) == replicas
     assert not any(m.get("isLearner") for m in members)
     assert {m["role"] for m in status["members"]} <= {"Leader", "Voter"}
-    assert all(m["healthy"] and m["version"] == "3.6.11" for m in status["members"])
+    assert all(m["version"] == "3.6.11" for m in status["members"])
     assert status["leader"] in etcd.names() and status["phase"] == "Running"
     roles = {pod.metadata.labels.get(f"{GROUP}/role") for pod in etcd.pods().values()}
     assert roles == {"voter"}
@@ -27,7 +28,8 @@ def test_a_manifest_becomes_a_cluster(etcd, operator, replicas):
     assert operator.metric("raftsman_cluster_members", **where, state="ready") == replicas
     assert operator.metric("raftsman_cluster_members", **where, state="unready") == 0
     assert operator.metric("raftsman_cluster_has_leader", **where) == 1
-    assert operator.metric("raftsman_cluster_quorum_margin", **where) == (replicas - 1) // 2
+    margin = "raftsman_cluster_quorum_margin"
+    until(lambda: operator.metric(margin, **where) == (replicas - 1) // 2, 60, "all are well")
     assert operator.metric("raftsman_cluster_db_bytes", **where) > 0
 
 
