@@ -154,6 +154,13 @@ enum fact health_verdict(const struct health_member *h, enum presence pod, enum 
     return h->outcome == ETCD_PROBE_TIMED_OUT && pod_ready == YES ? UNKNOWN : NO;
 }
 
+enum fact health_told(enum fact verdict, enum fact pod_ready, enum fact before)
+{
+    if (verdict != UNKNOWN)
+        return verdict;
+    return pod_ready == YES ? YES : before;
+}
+
 uint64_t health_leader(const struct health *h)
 {
     uint64_t leader = 0, term = 0;

@@ -74,6 +74,10 @@ enum fact health_quorum(const struct health *h);
 /* Whether a member is well, by its answer and by what is known of its Pod. */
 enum fact health_verdict(const struct health_member *h, enum presence pod, enum fact pod_ready);
 
+/* What to say of it: the verdict; without one the kubelet's word, and without that what was said
+ * before. UNKNOWN: nothing. */
+enum fact health_told(enum fact verdict, enum fact pod_ready, enum fact before);
+
 /* Whom those follow that answered, by the latest election that any of them knows of; 0: nobody. A
  * leader that is slow to answer still leads. */
 uint64_t health_leader(const struct health *h);

@@ -37,20 +37,17 @@ static const char *phase_of(const struct pass *p, const struct plan *plan, const
     return cluster_complete(s) ? "Running" : "Degraded";
 }
 
-/* What the status said of a member's health before. Without a verdict the kubelet's word counts,
- * and without that this. */
-static bool was_healthy(const struct pass *p, const char *name, bool *out)
+/* What the status says of a member's health so far. */
+static enum fact was_healthy(const struct pass *p, const char *name)
 {
     size_t i = 0;
     const json_t *member = NULL;
     json_array_foreach(jget(p->cluster, "status.members"), i, member)
     {
-        if (strcmp(jstr(member, "name", ""), name) == 0 && jget(member, "healthy")) {
-            *out = jbool(member, "healthy", false);
-            return true;
-        }
+        if (strcmp(jstr(member, "name", ""), name) == 0 && jget(member, "healthy"))
+            return jbool(member, "healthy", false) ? YES : NO;
     }
-    return false;
+    return UNKNOWN;
 }
 
 /* NULL: nobody leads. */
@@ -72,13 +69,13 @@ static json_t *members_of(const struct pass *p)
         const struct seen_member *m = &p->seen.members[i];
         const char *role = m->learner ? "Learner" : leader == m->name ? "Leader" : "Voter";
         const char *version = pass_member_version(p, i);
-        bool healthy = m->healthy == YES || (m->healthy == UNKNOWN && m->pod_ready == YES);
-        const bool known = m->healthy != UNKNOWN || healthy || was_healthy(p, m->name, &healthy);
-        (void)json_array_append_new(
-            list,
-            JOBJ(J("name", js(m->name)), J_IF(m->listed == YES, "id", jsf("%016" PRIx64, m->id)),
-                 J_IF(m->listed == YES, "role", js(role)), J_IF(known, "healthy", jb(healthy)),
-                 J_IF(*version, "version", js(version))));
+        const enum fact healthy = health_told(m->healthy, m->pod_ready, was_healthy(p, m->name));
+        (void)json_array_append_new(list,
+                                    JOBJ(J("name", js(m->name)),
+                                         J_IF(m->listed == YES, "id", jsf("%016" PRIx64, m->id)),
+                                         J_IF(m->listed == YES, "role", js(role)),
+                                         J_IF(healthy != UNKNOWN, "healthy", jb(healthy == YES)),
+                                         J_IF(*version, "version", js(version))));
     }
     return list;
 }

@@ -192,6 +192,27 @@ static void what_drifts_makes_no_difference(void **state)
     assert_false(health_same(&a, &b));
 }
 
+static void without_a_verdict_the_kubelet_is_believed(void **state)
+{
+    (void)state;
+    static const struct {
+        enum fact verdict, pod_ready, before, told;
+    } rows[] = {
+        {YES, NO, NO, YES},
+        {NO, YES, YES, NO},
+        {UNKNOWN, YES, YES, YES},
+        {UNKNOWN, YES, NO, YES}, /* written before it had started, and promoted a moment ago */
+        {UNKNOWN, YES, UNKNOWN, YES},
+        {UNKNOWN, NO, YES, YES},
+        {UNKNOWN, NO, NO, NO},
+        {UNKNOWN, UNKNOWN, YES, YES},
+        {UNKNOWN, NO, UNKNOWN, UNKNOWN},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_int_equal(health_told(rows[i].verdict, rows[i].pod_ready, rows[i].before),
+                         rows[i].told);
+}
+
 static void who_leads_is_the_word_of_those_that_answer(void **state)
 {
     (void)state;
@@ -246,5 +267,6 @@ static void a_question_is_the_same_only_in_full(void **state)
 TEST_MAIN(TEST(nobody_to_ask_is_unknown), TEST(answers_are_told_apart_by_whom_was_asked),
           TEST(without_a_list_there_is_no_quorum), TEST(a_learner_reads_nothing_and_is_well),
           TEST(a_verdict_needs_an_answer), TEST(a_moment_of_silence_proves_nothing),
-          TEST(what_drifts_makes_no_difference), TEST(who_leads_is_the_word_of_those_that_answer),
+          TEST(what_drifts_makes_no_difference), TEST(without_a_verdict_the_kubelet_is_believed),
+          TEST(who_leads_is_the_word_of_those_that_answer),
           TEST(a_question_is_the_same_only_in_full))
